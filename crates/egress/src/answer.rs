@@ -4,7 +4,6 @@
 //! tells a refusal apart from a 403 that a site sent itself.
 
 use bytes::Bytes;
-use greenroom_core::network_verdict::Blocked;
 use http_body_util::{BodyExt, Empty, Full, combinators::UnsyncBoxBody};
 use hyper::{
     Response, StatusCode,
@@ -56,17 +55,9 @@ impl NotCarried {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         if let Self::NoConnection(NoConnection::Blocked { reason, .. }) = &self {
-            headers.insert(REFUSED, HeaderValue::from_static(word(*reason)));
+            headers.insert(REFUSED, HeaderValue::from_static(reason.word()));
         }
         response
-    }
-}
-
-/// The reason of a refusal as a word for programs, in `x-greenroom-refused`.
-fn word(reason: Blocked) -> &'static str {
-    match reason {
-        Blocked::OwnPort => "own-port",
-        Blocked::Metadata => "metadata",
     }
 }
 

@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
-use crate::{answer::ResponseBody, dial::Dialer, forward, tunnel};
+use crate::{answer::ResponseBody, forward, port::PortState, tunnel};
 
 /// The largest head of a request or an answer: Chromium's own limit for answers, and far above the cookies that it
 /// sends.
@@ -41,14 +41,14 @@ impl Afterwards {
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn serve(stream: TcpStream, dialer: Arc<Dialer>) {
+pub(crate) async fn serve(stream: TcpStream, port: Arc<PortState>) {
     // See `dial`: an answer in small pieces must not wait for acknowledgements.
     let _ = stream.set_nodelay(true);
     let afterwards = Afterwards::default();
     let service = service_fn(|request| {
-        let dialer = dialer.clone();
+        let port = port.clone();
         let afterwards = afterwards.clone();
-        async move { Ok::<_, Infallible>(answer(request, &dialer, &afterwards).await) }
+        async move { Ok::<_, Infallible>(answer(request, &port, &afterwards).await) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -73,13 +73,14 @@ pub(crate) async fn serve(stream: TcpStream, dialer: Arc<Dialer>) {
 
 async fn answer(
     request: Request<Incoming>,
-    dialer: &Dialer,
+    port: &PortState,
     afterwards: &Afterwards,
 ) -> Response<ResponseBody> {
+    let dialer = &port.shared.dialer;
     let answered = if request.method() == Method::CONNECT {
-        tunnel::open(request, dialer, afterwards).await
+        tunnel::open(request, port, afterwards).await
     } else {
-        forward::carry(request, dialer, afterwards).await
+        forward::carry(request, port, afterwards).await
     };
     match answered {
         Ok(response) => {

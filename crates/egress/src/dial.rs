@@ -6,16 +6,16 @@
 //! points both to greenroom and elsewhere. Called by [`crate::tunnel`] and [`crate::forward`].
 //!
 //! With an upstream proxy the same verdicts come first, and then the connection goes to the upstream, whose
-//! own address is not judged: the operator chose it. **The upstream resolves names again**, so only the upstream can
-//! prevent DNS rebinding there: the dialer may judge a name by one address and the upstream reach it at another, and
-//! the dialer judges a name that only the upstream can resolve by its spelling alone. The dialer trusts the upstream
-//! with that, but not with two other things. It sends the upstream an address in the spelling that it judged, not in
-//! the browser's, so that the upstream cannot read it as another address. And an upstream on this machine has
-//! greenroom's loopback, so the dialer refuses every name with one of greenroom's own port numbers.
+//! own address is not judged: the operator chose it. The upstream gets a judged address, so that it cannot reach another
+//! one. An upstream that the operator trusts gets the name instead and **resolves it again**: then only the upstream
+//! can prevent DNS rebinding, and the dialer judges a name that only the upstream can resolve by its spelling alone. It
+//! sends even a trusted upstream an address in the spelling that it judged, not in the browser's, so that the upstream
+//! cannot read it as another address. And an upstream on this machine has greenroom's loopback, so the dialer refuses
+//! every name with one of greenroom's own port numbers.
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -23,10 +23,19 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::{network_verdict::Blocked, port::human};
-use tokio::{net::TcpStream, time::timeout};
+use greenroom_core::{
+    network::{Blocked, rule::canonical_host},
+    port::human,
+};
+use tokio::{net::TcpStream, sync::Semaphore, time::timeout};
 
-use crate::{gate::Gate, host, upstream::Upstream};
+use crate::{
+    gate::{Gate, PortPolicy},
+    host,
+    port::PortState,
+    resolve::{Connect, Resolve, known_addresses},
+    upstream::Upstream,
+};
 
 /// How long one address may take to accept: the first SYN and its repeats after 1 s and 3 s. A dead address
 /// before a live one then still leaves a page time to load within an engine's usual 30 to 60 s.
@@ -38,6 +47,9 @@ pub(crate) const LOOKUP_WITHIN: Duration = Duration::from_secs(10);
 
 /// How many addresses of a name are tried. With [`CONNECT_WITHIN`] each, the whole wait stays within 30 s.
 pub(crate) const ADDRESSES_MAX: u32 = 6;
+
+/// How many addresses of a name are judged. Only judged ones are tried; large sites have some 20.
+const JUDGED_MAX: usize = 64;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +67,9 @@ pub(crate) enum NoConnection {
 pub(crate) struct Dialer {
     gate: Arc<Gate>,
     upstream: Option<Upstream>,
+    trust_upstream: bool,
+    resolver: Arc<dyn Resolve>,
+    connector: Arc<dyn Connect>,
     /// Whether the upstream was at fault in the latest report.
     upstream_failed: AtomicBool,
 }
@@ -62,17 +77,26 @@ pub(crate) struct Dialer {
 /// A connection for one judged request.
 pub(crate) enum OutboundConnection<'a> {
     ToSite(TcpStream),
-    /// `host` is the site that the request names to the upstream: a name, or an address in its usual spelling.
     ToUpstream {
         stream: TcpStream,
         upstream: &'a Upstream,
+        /// The site that the request names to the upstream: a name, or an address in its usual spelling.
         host: String,
+        /// Whether `host` stands for a name that the browser gave.
+        resolved: bool,
     },
 }
 
 impl Dialer {
-    pub(crate) fn new(gate: Gate, upstream: Option<Upstream>) -> Self {
-        Self { gate: Arc::new(gate), upstream, upstream_failed: AtomicBool::new(false) }
+    pub(crate) fn new(
+        gate: Gate,
+        upstream: Option<Upstream>,
+        trust_upstream: bool,
+        resolver: Arc<dyn Resolve>,
+        connector: Arc<dyn Connect>,
+    ) -> Self {
+        let upstream_failed = AtomicBool::new(false);
+        Self { gate: Arc::new(gate), upstream, trust_upstream, resolver, connector, upstream_failed }
     }
 
     pub(crate) fn upstream(&self) -> Option<&Upstream> {
@@ -90,88 +114,116 @@ impl Dialer {
         !self.upstream_failed.swap(true, Ordering::Relaxed)
     }
 
-    /// Connects to `host`, a name or a literal with or without brackets, or to the upstream on its behalf.
-    pub(crate) async fn dial(&self, host: &str, port: u16) -> Result<OutboundConnection<'_>, NoConnection> {
+    /// Connects to `host`, a name or a literal with or without brackets, or to the upstream on its behalf. The port
+    /// through which the browser came gives the policy, and keeps a refusal.
+    pub(crate) async fn dial(
+        &self,
+        through: &PortState,
+        host: &str,
+        port: u16,
+    ) -> Result<OutboundConnection<'_>, NoConnection> {
+        let dialled = self.dial_judged(through, host, port).await;
+        if let Err(NoConnection::Blocked { host, port, reason }) = &dialled {
+            through.refuse(host, *port, reason);
+        }
+        dialled
+    }
+
+    async fn dial_judged(
+        &self,
+        through: &PortState,
+        host: &str,
+        port: u16,
+    ) -> Result<OutboundConnection<'_>, NoConnection> {
         let bare = host::bare(host);
+        let policy = PortPolicy { layers: through.policy(), proxy_port: through.address().port() };
         let blocked = |reason| NoConnection::Blocked { host: host.to_owned(), port, reason };
-        self.gate.admit_name(bare).map_err(blocked)?;
-        let site_addresses = resolve(bare, port).await;
-        let addresses = site_addresses.as_deref().unwrap_or_default();
-        self.judge(bare, addresses, Gate::admit).await.map_err(blocked)?;
         let unresolved = |source| NoConnection::Unresolved { host: host.to_owned(), source };
+        self.gate.admit_name(&policy, bare, port).map_err(blocked)?;
+        let resolved = self.resolve(&through.lookups, bare).await;
+        let at_port = |address: &IpAddr| SocketAddr::new(*address, port);
+        let addresses: Vec<_> = resolved.iter().flatten().map(at_port).collect();
+        self.judge(&policy, bare, addresses.clone(), Gate::admit).await.map_err(blocked)?;
         let Some(upstream) = &self.upstream else {
+            resolved.map_err(unresolved)?;
             let unreachable = |source| NoConnection::Unreachable { host: host.to_owned(), port, source };
-            let stream = connect(&site_addresses.map_err(unresolved)?).await.map_err(unreachable)?;
-            return Ok(OutboundConnection::ToSite(stream));
+            return Ok(OutboundConnection::ToSite(self.connect(&addresses).await.map_err(unreachable)?));
         };
 
         let upstream_addresses =
-            resolve(upstream.host(), upstream.port()).await.map_err(NoConnection::NoUpstream)?;
-        let site_host = if host::is_name(bare) {
-            let at_port: Vec<_> =
-                upstream_addresses.iter().map(|address| SocketAddr::new(address.ip(), port)).collect();
-            self.judge("", &at_port, Gate::admit_unless_own).await.map_err(blocked)?;
+            self.resolve(&through.lookups, upstream.host()).await.map_err(NoConnection::NoUpstream)?;
+        let is_name = host::is_name(bare);
+        let site_host = if is_name && self.trust_upstream {
+            let own_port: Vec<_> = upstream_addresses.iter().map(at_port).collect();
+            self.judge(&policy, "", own_port, Gate::admit_unless_own).await.map_err(blocked)?;
             bare.to_owned()
         } else {
-            let first = site_addresses
-                .and_then(|site_addresses| site_addresses.first().copied().ok_or_else(no_address));
-            host::literal(first.map_err(unresolved)?.ip())
+            let first = resolved.and_then(|all| all.first().copied().ok_or_else(no_address));
+            host::literal(first.map_err(unresolved)?)
         };
-        let stream = connect(&upstream_addresses).await.map_err(NoConnection::NoUpstream)?;
-        Ok(OutboundConnection::ToUpstream { stream, upstream, host: site_host })
+        let upstream_port = upstream.port();
+        let upstream_addresses: Vec<_> =
+            upstream_addresses.into_iter().map(|address| SocketAddr::new(address, upstream_port)).collect();
+        let stream = self.connect(&upstream_addresses).await.map_err(NoConnection::NoUpstream)?;
+        let resolved = is_name && !self.trust_upstream;
+        Ok(OutboundConnection::ToUpstream { stream, upstream, host: site_host, resolved })
     }
 
     /// Judges addresses on a blocking thread, since the port lists of other greenroom processes are files. Returns the
     /// first refusal; an address that gets no verdict is refused.
     async fn judge(
         &self,
+        policy: &PortPolicy,
         host: &str,
-        addresses: &[SocketAddr],
-        verdict: fn(&Gate, &str, SocketAddr) -> Result<(), Blocked>,
+        addresses: Vec<SocketAddr>,
+        verdict: fn(&Gate, &PortPolicy, &str, SocketAddr) -> Result<(), Blocked>,
     ) -> Result<(), Blocked> {
         let gate = self.gate.clone();
+        let policy = policy.clone();
         let host = host.to_owned();
-        let addresses = addresses.to_owned();
         let judged = tokio::task::spawn_blocking(move || {
-            addresses.into_iter().try_for_each(|address| verdict(&gate, &host, address))
+            addresses.into_iter().try_for_each(|address| verdict(&gate, &policy, &host, address))
         });
         judged.await.unwrap_or(Err(Blocked::OwnPort))
     }
-}
 
-/// Every address of `host`.
-async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    if let Ok(literal) = host.parse::<IpAddr>() {
-        return Ok(vec![(literal, port).into()]);
-    }
-    // RFC 6761 reserves these names for loopback. Browsers resolve them without a resolver, and a system's resolver
-    // often knows only `localhost` itself.
-    let name = host.trim_end_matches('.').to_ascii_lowercase();
-    if name == "localhost" || name.ends_with(".localhost") {
-        return Ok(vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()]);
-    }
-    match timeout(LOOKUP_WITHIN, tokio::net::lookup_host((host, port))).await {
-        Ok(site_addresses) => Ok(site_addresses?.collect()),
-        Err(_) => Err(late("the resolver did not answer", LOOKUP_WITHIN)),
-    }
-}
-
-/// Tries the addresses in order. Returns the first connection, or the error of the last address.
-async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut last = no_address();
-    for address in addresses.iter().take(ADDRESSES_MAX as usize) {
-        match timeout(CONNECT_WITHIN, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => {
-                // Without this, small frames of an interactive page wait for each other's acknowledgement.
-                // A socket that refuses the option still carries bytes.
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
-            Ok(Err(error)) => last = error,
-            Err(_) => last = late("it did not accept a connection", CONNECT_WITHIN),
+    /// The addresses of `host`, [`JUDGED_MAX`] at most.
+    async fn resolve(&self, lookups: &Semaphore, host: &str) -> io::Result<Vec<IpAddr>> {
+        let name = canonical_host(host);
+        if let Some(known) = known_addresses(&name) {
+            return Ok(known);
+        }
+        let lookup = async {
+            // The port never closes this semaphore.
+            let _permit = lookups.acquire().await;
+            self.resolver.resolve(host).await
+        };
+        match timeout(LOOKUP_WITHIN, lookup).await {
+            Ok(addresses) => addresses.map(|mut addresses| {
+                addresses.truncate(JUDGED_MAX);
+                addresses
+            }),
+            Err(_) => Err(late("the resolver did not answer", LOOKUP_WITHIN)),
         }
     }
-    Err(last)
+
+    /// Tries the addresses in order. Returns the first connection, or the error of the last address.
+    async fn connect(&self, addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+        let mut last = no_address();
+        for address in addresses.iter().take(ADDRESSES_MAX as usize) {
+            match timeout(CONNECT_WITHIN, self.connector.connect(*address)).await {
+                Ok(Ok(stream)) => {
+                    // Without this, small frames of an interactive page wait for each other's acknowledgement.
+                    // A socket that refuses the option still carries bytes.
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
+                Ok(Err(error)) => last = error,
+                Err(_) => last = late("it did not accept a connection", CONNECT_WITHIN),
+            }
+        }
+        Err(last)
+    }
 }
 
 fn no_address() -> io::Error {

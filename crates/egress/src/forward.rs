@@ -27,12 +27,14 @@ use hyper::{
     http::uri::{Parts, PathAndQuery, Scheme},
 };
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
     answer::{self, NOT_A_HOST, NotCarried, ResponseBody},
     chain::{self, Unhelpful},
     connection::{Afterwards, HEAD_BYTES_MAX, HEADERS_MAX},
-    dial::{Dialer, OutboundConnection},
+    dial::OutboundConnection,
+    port::PortState,
     tunnel,
 };
 
@@ -52,28 +54,41 @@ const ONE_HOP: [HeaderName; 8] = [
     UPGRADE,
 ];
 
+/// A connection to a site: direct, or through a tunnel of the upstream.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
 /// Carries one request to its site and returns the head of the answer; the body follows as it arrives.
 pub(crate) async fn carry(
     mut request: Request<Incoming>,
-    dialer: &Dialer,
+    through: &PortState,
     afterwards: &Afterwards,
 ) -> Result<Response<ResponseBody>, NotCarried> {
     let (host, port) = site_of(request.uri())?;
     let upgrade = strip(request.headers_mut());
     let browser = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
 
-    let (stream, through) = match dialer.dial(&host, port.unwrap_or(80)).await? {
-        OutboundConnection::ToSite(stream) => {
-            address(&mut request, &host, port, None)?;
-            (stream, None)
-        }
-        OutboundConnection::ToUpstream { stream, upstream, host } => {
-            address(&mut request, &host, port, Some(Scheme::HTTP))?;
-            chain::authorize(&mut request, upstream);
-            (stream, Some(upstream))
-        }
-    };
-    let bad_site = |source| match through {
+    let site_port = port.unwrap_or(80);
+    let (stream, upstream): (Box<dyn Stream>, _) =
+        match through.shared.dialer.dial(through, &host, site_port).await? {
+            OutboundConnection::ToSite(stream) => {
+                address(&mut request, &host, port, None)?;
+                (Box::new(stream), None)
+            }
+            // The upstream would take an address in absolute form for the site's name and change `Host`; a tunnel leaves it.
+            OutboundConnection::ToUpstream { stream, upstream, host: judged, resolved: true } => {
+                address(&mut request, &host, port, None)?;
+                let tunnel = chain::tunnel(stream, upstream, &format!("{judged}:{site_port}")).await?;
+                (Box::new(TokioIo::new(tunnel)), None)
+            }
+            OutboundConnection::ToUpstream { stream, upstream, host: judged, resolved: false } => {
+                address(&mut request, &judged, port, Some(Scheme::HTTP))?;
+                chain::authorize(&mut request, upstream);
+                (Box::new(stream), Some(upstream))
+            }
+        };
+    let bad_site = |source| match upstream {
         None => NotCarried::BadSite { host: host.clone(), source },
         Some(_) => Unhelpful::NoAnswer(source).into(),
     };
@@ -92,7 +107,7 @@ pub(crate) async fn carry(
         _ = &mut site => (sent.await, None),
     };
     let mut response = answered.map_err(bad_site)?;
-    if through.is_some() && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+    if upstream.is_some() && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
         return Err(Unhelpful::Credentials.into());
     }
 

@@ -1,54 +1,65 @@
 //! The gate: whether a browser may connect to an address. The only module of this crate that knows policy.
 //!
 //! The dialer asks it twice: for the name, before it resolves anything, and for each address, before it connects.
-//! [`network_verdict`] makes the verdicts; the gate adds what only a running proxy knows, its own port.
+//! [`verdict`] makes the verdicts; the gate adds what only a running proxy knows, the port that the browser came through.
 
 use std::{net::SocketAddr, sync::Arc};
 
-use greenroom_core::network_verdict::{self, Blocked, DialTarget, OwnAddresses, OwnPorts};
+use greenroom_core::network::{
+    Blocked, DialTarget, OwnAddresses, OwnPorts, PolicyLayers, rule::canonical_host, verdict,
+};
 
 pub(crate) struct Gate {
-    ports: ProxyAndDeclaredPorts,
+    declared: Arc<dyn OwnPorts>,
     addresses: Box<dyn OwnAddresses>,
 }
 
+/// By what a connection is judged: the policy of the port through which the browser came, and the port itself.
+#[derive(Clone)]
+pub(crate) struct PortPolicy {
+    pub(crate) layers: PolicyLayers,
+    pub(crate) proxy_port: u16,
+}
+
 /// The ports that greenroom declares as its own, and the proxy's port.
-struct ProxyAndDeclaredPorts {
-    declared: Arc<dyn OwnPorts>,
+struct ProxyAndDeclaredPorts<'a> {
+    declared: &'a dyn OwnPorts,
     proxy: u16,
 }
 
-impl OwnPorts for ProxyAndDeclaredPorts {
+impl OwnPorts for ProxyAndDeclaredPorts<'_> {
     fn contains(&self, port: u16) -> bool {
         port == self.proxy || self.declared.contains(port)
     }
 }
 
 impl Gate {
-    pub(crate) fn new(
-        declared: Arc<dyn OwnPorts>,
-        proxy: u16,
-        addresses: impl OwnAddresses + 'static,
-    ) -> Self {
-        Self { ports: ProxyAndDeclaredPorts { declared, proxy }, addresses: Box::new(addresses) }
+    pub(crate) fn new(declared: Arc<dyn OwnPorts>, addresses: impl OwnAddresses + 'static) -> Self {
+        Self { declared, addresses: Box::new(addresses) }
     }
 
     /// Whether the proxy may resolve this name: the lookup alone can leak data or reach a server.
-    pub(crate) fn admit_name(&self, host: &str) -> Result<(), Blocked> {
-        if network_verdict::is_metadata_name(host) { Err(Blocked::Metadata) } else { Ok(()) }
+    pub(crate) fn admit_name(&self, policy: &PortPolicy, host: &str, port: u16) -> Result<(), Blocked> {
+        verdict::check_name(&canonical_host(host), port, &policy.layers)
     }
 
     /// Whether the proxy may dial this address of the host.
-    pub(crate) fn admit(&self, host: &str, address: SocketAddr) -> Result<(), Blocked> {
-        let target = DialTarget { host: host.to_owned(), address: address.ip(), port: address.port() };
-        network_verdict::check_target(&target, &self.ports, self.addresses.as_ref())
+    pub(crate) fn admit(&self, policy: &PortPolicy, host: &str, address: SocketAddr) -> Result<(), Blocked> {
+        let target = DialTarget { host: canonical_host(host), address: address.ip(), port: address.port() };
+        let ports = ProxyAndDeclaredPorts { declared: &*self.declared, proxy: policy.proxy_port };
+        verdict::check_target(&target, &ports, self.addresses.as_ref(), &policy.layers)
     }
 
     /// Whether the upstream may dial this address of the host: only greenroom's own ports are refused.
-    pub(crate) fn admit_unless_own(&self, host: &str, address: SocketAddr) -> Result<(), Blocked> {
-        self.admit(host, address).or_else(|blocked| match blocked {
+    pub(crate) fn admit_unless_own(
+        &self,
+        policy: &PortPolicy,
+        host: &str,
+        address: SocketAddr,
+    ) -> Result<(), Blocked> {
+        self.admit(policy, host, address).or_else(|blocked| match blocked {
             Blocked::OwnPort => Err(Blocked::OwnPort),
-            _ => Ok(()),
+            Blocked::Metadata | Blocked::Range(_) | Blocked::Denied(_) => Ok(()),
         })
     }
 }
@@ -56,6 +67,8 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
+
+    use greenroom_core::network::NetworkPolicy;
 
     use super::*;
 
@@ -78,8 +91,9 @@ mod tests {
     /// too; other machines and other ports are not.
     #[test]
     fn every_address_counts() {
-        let gate = Gate::new(Arc::new(Port9222), 4000, TwoAddressMachine);
-        let admit = |address: &str| gate.admit("x", address.parse().unwrap());
+        let gate = Gate::new(Arc::new(Port9222), TwoAddressMachine);
+        let policy = PortPolicy { layers: NetworkPolicy::OPEN.into(), proxy_port: 4000 };
+        let admit = |address: &str| gate.admit(&policy, "x", address.parse().unwrap());
         for address in ["203.0.113.7:9222", "203.0.113.8:9222", "[::ffff:203.0.113.8]:4000", "127.0.0.1:4000"]
         {
             assert_eq!(admit(address), Err(Blocked::OwnPort), "{address}");

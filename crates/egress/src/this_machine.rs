@@ -11,7 +11,7 @@ use std::{
     net::{IpAddr, UdpSocket},
 };
 
-use greenroom_core::network_verdict::OwnAddresses;
+use greenroom_core::network::OwnAddresses;
 
 /// The machine that this process runs on.
 #[derive(Debug, Clone, Copy, Default)]

@@ -18,7 +18,8 @@ use crate::{
     answer::{self, NotCarried, ResponseBody},
     chain,
     connection::Afterwards,
-    dial::{Dialer, OutboundConnection},
+    dial::OutboundConnection,
+    port::PortState,
 };
 
 /// How long the other side may stay silent once one side has ended. Until the proxy writes to it, a closed socket
@@ -31,15 +32,15 @@ const BUFFER_BYTES: usize = 16 * 1024;
 /// Connects to the site, or to the upstream that connects to it. The tunnel starts after the browser has the answer.
 pub(crate) async fn open(
     request: Request<Incoming>,
-    dialer: &Dialer,
+    through: &PortState,
     afterwards: &Afterwards,
 ) -> Result<Response<ResponseBody>, NotCarried> {
     let (Some(host), Some(port)) = (request.uri().host(), request.uri().port_u16()) else {
         return Err(NotCarried::NotForProxy("CONNECT wants host:port"));
     };
-    match dialer.dial(host, port).await? {
+    match through.shared.dialer.dial(through, host, port).await? {
         OutboundConnection::ToSite(site) => follow(request, site, afterwards),
-        OutboundConnection::ToUpstream { stream, upstream, host } => {
+        OutboundConnection::ToUpstream { stream, upstream, host, .. } => {
             let site = chain::tunnel(stream, upstream, &format!("{host}:{port}")).await?;
             follow(request, TokioIo::new(site), afterwards);
         }

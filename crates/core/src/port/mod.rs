@@ -7,6 +7,7 @@
 mod agent;
 mod call;
 mod command;
+mod egress;
 mod engine;
 mod format;
 mod loss;
@@ -16,6 +17,7 @@ use std::{future::Future, pin::Pin};
 pub use agent::{Agent, NoAgent, NoAnswer, Queued};
 pub use call::{Artifact, ArtifactKind, Call, CallRecorder, Content, Reply, TOOLS_CALL};
 pub use command::{BrowserCommand, FieldInput};
+pub use egress::{Egress, EgressPort, PortUser, REFUSALS_LISTED_MAX, Refusal, RefusalSink, Refusals};
 pub use engine::{
     Engine, HealthCheckFailed, Instance, Introduction, OpenError, Seat, StartError, Tool, Toolset, View,
 };

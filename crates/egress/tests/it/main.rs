@@ -14,8 +14,8 @@ use std::{
     time::Duration,
 };
 
-use greenroom_core::network_verdict::OwnPorts;
-use greenroom_egress::Proxy;
+use greenroom_core::network::OwnPorts;
+use greenroom_egress::{Proxy, ProxyOptions};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -46,7 +46,7 @@ impl OwnPorts for TestPorts {
 }
 
 async fn proxy() -> Proxy {
-    Proxy::start(TestPorts::containing(&[]), None).await.unwrap()
+    Proxy::start(ProxyOptions::new(TestPorts::containing(&[]))).await.unwrap()
 }
 
 async fn listener() -> (TcpListener, SocketAddr) {

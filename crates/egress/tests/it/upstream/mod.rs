@@ -5,7 +5,7 @@ mod carry;
 mod trouble;
 mod verdict;
 
-use greenroom_egress::Proxy;
+use greenroom_egress::{Proxy, ProxyOptions};
 use tokio::net::TcpListener;
 
 use crate::{RawConnection, TestPorts, ask, listener};
@@ -18,7 +18,8 @@ fn foreign() -> String {
 /// A proxy that goes out through `upstream`, a `[user:password@]host:port`.
 async fn through(upstream: &str, own: &[u16]) -> Proxy {
     let upstream = format!("http://{upstream}").parse().unwrap();
-    Proxy::start(TestPorts::containing(own), Some(upstream)).await.unwrap()
+    let options = ProxyOptions { upstream: Some(upstream), ..ProxyOptions::new(TestPorts::containing(own)) };
+    Proxy::start(options).await.unwrap()
 }
 
 /// A proxy and the listener that it goes out through.

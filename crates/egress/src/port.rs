@@ -1,0 +1,163 @@
+//! One port of the proxy: a listener for one browser context, its user and policy, and what it has refused.
+//!
+//! The port's task owns the listener and every connection; both end when the port is dropped or the proxy ends. A
+//! connection asks for the port's policy anew with each request, so a new user's policy holds at once, also on
+//! connections that the browser keeps open. Tunnels of an earlier user go on: their verdict was made when they opened, and
+//! greenroom gives a used context to another owner only after it has been closed.
+
+use std::{io, net::SocketAddr, sync::Arc};
+
+use greenroom_core::{
+    network::{Blocked, PolicyLayers},
+    port::{EgressPort, PortUser, Refusal, Refusals},
+};
+use parking_lot::Mutex;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    task::JoinSet,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::{ACCEPT_PAUSE, Shared, connection, refusals::RefusalLog};
+
+/// Connections of one port served at once; further ones wait in the listener's backlog. Chromium opens at most 32
+/// connections to a proxy per context, and 255 WebSockets.
+const PORT_CONNECTIONS_MAX: usize = 288;
+
+/// Names that one port resolves at once: a slow name server must not take the threads that other ports need.
+const PORT_LOOKUPS_MAX: usize = 16;
+
+/// A listening port.
+pub struct Port {
+    state: Arc<PortState>,
+    connections: watch::Receiver<usize>,
+    /// Dropping it ends the listener and its connections.
+    _stop: DropGuard,
+}
+
+/// What a port's connections share.
+pub(crate) struct PortState {
+    pub(crate) shared: Arc<Shared>,
+    address: SocketAddr,
+    /// The user and the policy that holds for it.
+    assigned: Mutex<(Option<PortUser>, PolicyLayers)>,
+    refusals: Mutex<RefusalLog>,
+    pub(crate) lookups: Semaphore,
+}
+
+impl PortState {
+    pub(crate) fn policy(&self) -> PolicyLayers {
+        self.assigned.lock().1.clone()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Keeps a refusal, and reports it.
+    pub(crate) fn refuse(&self, host: &str, port: u16, reason: &Blocked) {
+        let refusal = Refusal { host: host.to_owned(), port, reason: reason.clone() };
+        self.refusals.lock().add(&refusal);
+        let user = self.assigned.lock().0.clone();
+        self.shared.sink.refused(user.as_ref(), &refusal);
+    }
+}
+
+impl Port {
+    /// Starts to listen on a free loopback port. Needs a runtime.
+    pub(crate) fn open(shared: &Arc<Shared>) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let state = Arc::new(PortState {
+            shared: shared.clone(),
+            address: listener.local_addr()?,
+            assigned: Mutex::new((None, shared.policy.clone())),
+            refusals: Mutex::default(),
+            lookups: Semaphore::new(PORT_LOOKUPS_MAX),
+        });
+        let stop = shared.stop.child_token();
+        let (count, connections) = watch::channel(0);
+        shared.tasks.spawn(listen(listener, state.clone(), count, stop.clone()));
+        Ok(Self { state, connections, _stop: stop.drop_guard() })
+    }
+
+    /// How many browser connections are open now, tunnels included.
+    pub fn connections(&self) -> watch::Receiver<usize> {
+        self.connections.clone()
+    }
+}
+
+impl EgressPort for Port {
+    fn address(&self) -> SocketAddr {
+        self.state.address
+    }
+
+    fn assign(&self, user: PortUser) {
+        let pool = &self.state.shared.policy;
+        let policy = user.network.as_ref().map_or_else(|| pool.clone(), |own| pool.narrowed(own.clone()));
+        *self.state.assigned.lock() = (Some(user), policy);
+        *self.state.refusals.lock() = RefusalLog::default();
+    }
+
+    fn take_refusals(&self) -> Refusals {
+        self.state.refusals.lock().take()
+    }
+
+    fn refusal_of(&self, host: &str, port: u16) -> Option<Blocked> {
+        self.state.refusals.lock().reason(host, port)
+    }
+}
+
+/// Accepts connections until `stop`, then ends every connection.
+async fn listen(
+    listener: TcpListener,
+    state: Arc<PortState>,
+    count: watch::Sender<usize>,
+    stop: CancellationToken,
+) {
+    let own_permits = Arc::new(Semaphore::new(PORT_CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            Some(ended) = connections.join_next() => {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a proxied connection failed");
+                }
+                count.send_replace(connections.len());
+            }
+            Some((stream, permit)) = accept(&listener, &own_permits) => {
+                let state = state.clone();
+                connections.spawn(async move {
+                    // The proxy never closes this semaphore.
+                    let _all = state.shared.permits.clone().acquire_owned().await;
+                    connection::serve(stream, state).await;
+                    drop(permit);
+                });
+                count.send_replace(connections.len());
+            }
+        }
+    }
+    drop(listener);
+    connections.shutdown().await;
+    count.send_replace(0);
+}
+
+/// The next connection, once there is room for it. Dropping the future loses no connection.
+async fn accept(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    let permit = permits.clone().acquire_owned().await.ok()?;
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return Some((stream, permit)),
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a browser's connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
