@@ -7,6 +7,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use greenroom_core::{
     StartError,
+    port::Egress,
     settings::{Pool, Settings},
 };
 use tokio::sync::oneshot;
@@ -14,6 +15,7 @@ use tokio::sync::oneshot;
 use crate::{
     browser::{self, BrowserChoice, InstallPaths},
     chromium::{ChromiumSpec, DefaultContextOptions},
+    context_ports::ContextPorts,
     endpoint::Endpoint,
     install::Package,
     launcher::{Launcher, ProcessSpec},
@@ -96,16 +98,24 @@ pub struct EngineBase {
     pub launcher: Launcher,
     pub run: Arc<RunFolder>,
     pub ports: Ports,
-    /// The egress proxy that every browser goes through.
+    /// The port of the egress proxy for browsers that an engine starts.
     pub proxy: SocketAddr,
+    /// Opens the ports of the egress proxy for browsers that greenroom starts.
+    pub egress: Arc<dyn Egress>,
     pub tools_changed: ToolsChanged,
 }
 
 impl EngineBase {
-    /// How greenroom starts its Chromium. `default_context` has the options of the default context, if sessions use that
-    /// context.
+    /// Opens the egress ports of a browser that greenroom is about to start.
+    pub(crate) fn context_ports(&self) -> Result<Arc<ContextPorts>, StartError> {
+        ContextPorts::new(self.egress.clone(), &self.ports).map(Arc::new)
+    }
+
+    /// How greenroom starts its Chromium, which goes through these ports. `default_context` has the options of the default
+    /// context, if sessions use that context.
     pub(crate) fn chromium(
         &self,
+        context_ports: &ContextPorts,
         default_context: Option<DefaultContextOptions>,
     ) -> Result<ChromiumSpec, StartError> {
         let EngineOptions { pool, install_paths, .. } = &*self.options;
@@ -120,7 +130,7 @@ impl EngineBase {
             headless: pool.headless,
             no_sandbox: pool.no_sandbox,
             window: (pool.viewport_size.width, pool.viewport_size.height),
-            proxy: self.proxy,
+            proxy: context_ports.browser_address(),
             default_context,
             args: pool.browser_args.clone(),
             storage_bytes_max: self.options.disk_bytes_max(),

@@ -12,6 +12,7 @@ mod call_refusal;
 mod cdp_proxy;
 pub mod chromium;
 mod chromium_log;
+mod context_ports;
 pub mod custom;
 pub mod devtools;
 mod disk_use;

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, fs, io, path::PathBuf, sync::Arc};
 
-use greenroom_core::network_verdict::OwnPorts;
+use greenroom_core::network::OwnPorts;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::run_folder::{self, RunFolder};

@@ -10,7 +10,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use greenroom_core::{
     BoxFuture,
     lease::Strategy,
-    network_verdict::{self, OwnAddresses, OwnPorts},
+    network::{self, NetworkPolicy, OwnAddresses, OwnPorts, rule::canonical_host, verdict},
     settings::{AttachedBrowser, EngineKind, Settings},
 };
 use greenroom_egress::ThisMachine;
@@ -76,8 +76,8 @@ impl Attacher {
         let refused =
             |why: &dyn std::fmt::Display| AttachError::new(format!("cannot attach to `{shown}`: {why}"));
         let Some((host, port)) = endpoint.host_and_port() else { return Err(refused(&"it names no host")) };
-        if network_verdict::is_metadata_name(&host) {
-            return Err(refused(&network_verdict::Blocked::Metadata));
+        if network::is_metadata_name(&host) {
+            return Err(refused(&network::Blocked::Metadata));
         }
         let addresses: Vec<IpAddr> = match timeout(LOOKUP_TIMEOUT, lookup_host((host.as_str(), port))).await {
             Ok(Ok(addresses)) => addresses.map(|address| address.ip()).collect(),
@@ -100,10 +100,12 @@ fn check_addresses(
     addresses: &[IpAddr],
     own: &dyn OwnPorts,
     machine: &dyn OwnAddresses,
-) -> Result<(), network_verdict::Blocked> {
+) -> Result<(), network::Blocked> {
     let target =
-        |address: &IpAddr| network_verdict::DialTarget { host: host.to_owned(), address: *address, port };
-    addresses.iter().try_for_each(|address| network_verdict::check_target(&target(address), own, machine))
+        |address: &IpAddr| network::DialTarget { host: canonical_host(host), address: *address, port };
+    // Debuggers are on loopback and in local networks, which the policy of browsers' own connections may close.
+    let policy = NetworkPolicy::OPEN.into();
+    addresses.iter().try_for_each(|address| verdict::check_target(&target(address), own, machine, &policy))
 }
 
 /// The first address that accepts a connection. A name may have several addresses, and a debugger may listen at one of
@@ -238,9 +240,9 @@ mod tests {
         let checked =
             |texts: &[&str], port| check_addresses("chrome.lan", port, &ips(texts), &OwnPort(9222), &machine);
         assert_eq!(checked(&["192.0.2.1", "127.0.0.1"], 9223), Ok(()));
-        assert_eq!(checked(&["192.0.2.1", "127.0.0.1"], 9222), Err(network_verdict::Blocked::OwnPort));
+        assert_eq!(checked(&["192.0.2.1", "127.0.0.1"], 9222), Err(network::Blocked::OwnPort));
         assert_eq!(checked(&["192.0.2.1"], 9222), Ok(()), "another machine's port");
-        assert_eq!(checked(&["192.0.2.1", "203.0.113.7"], 9222), Err(network_verdict::Blocked::OwnPort));
-        assert_eq!(checked(&["192.0.2.1", "169.254.169.254"], 80), Err(network_verdict::Blocked::Metadata));
+        assert_eq!(checked(&["192.0.2.1", "203.0.113.7"], 9222), Err(network::Blocked::OwnPort));
+        assert_eq!(checked(&["192.0.2.1", "169.254.169.254"], 80), Err(network::Blocked::Metadata));
     }
 }

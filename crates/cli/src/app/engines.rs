@@ -1,8 +1,6 @@
 //! Makes the engine of an instance from its configuration.
 
 use std::{
-    collections::HashMap,
-    net::SocketAddr,
     path::PathBuf,
     sync::{Arc, OnceLock, Weak},
 };
@@ -17,6 +15,8 @@ use greenroom_engine::{
 };
 use greenroom_gateway::Catalog;
 
+use super::proxies::EgressDirectory;
+
 /// What engines are made with. Cheap to clone.
 #[derive(Clone)]
 pub struct Engines {
@@ -24,7 +24,7 @@ pub struct Engines {
     pub run: Arc<RunFolder>,
     pub ports: Ports,
     pub install_paths: InstallPaths,
-    pub proxies: HashMap<Option<String>, SocketAddr>,
+    pub egress: EgressDirectory,
     /// Engines report changed tools to the catalog. `App::build` makes the catalog after the engines, and sets it then.
     pub catalog: Arc<OnceLock<Weak<Catalog>>>,
 }
@@ -67,21 +67,17 @@ impl Engines {
             attach,
             profile: profile(settings, name, pool, id),
         };
+        let egress = self.egress.find(settings, pool);
         let base = EngineBase {
             options: Arc::new(options),
             launcher: self.launcher.clone(),
             run: self.run.clone(),
             ports: self.ports.clone(),
-            proxy: self.proxy(pool),
+            proxy: egress.address,
+            egress: egress.ports,
             tools_changed: self.tools_changed(name),
         };
         (registry::entry(pool.engine).make)(base)
-    }
-
-    /// The egress proxy of the pool's browsers. An upstream that was configured after the start has none: the reload
-    /// logs that it needs a restart, and until then the browsers get an address where nothing listens.
-    fn proxy(&self, pool: &Pool) -> SocketAddr {
-        self.proxies.get(&pool.proxy_server).copied().unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 9)))
     }
 
     fn tools_changed(&self, name: &Arc<str>) -> ToolsChanged {

@@ -8,6 +8,7 @@ mod engines;
 mod pool_settings;
 mod proxies;
 pub mod records;
+mod refusals;
 
 use std::{
     num::NonZeroUsize,
@@ -19,6 +20,7 @@ use std::{
 use anyhow::Context;
 use greenroom_core::{
     Policy, Records,
+    port::RefusalSink,
     settings::{Settings, When},
 };
 use greenroom_engine::{
@@ -75,13 +77,14 @@ impl App {
         let run = Arc::new(RunFolder::claim(data).with_context(context)?);
         let launcher = Launcher::start(run.tag()).context("cannot start the launcher's thread")?;
         let ports = Ports::new(&run);
-        let proxies = Proxies::start(settings, &ports).await?;
+        let sink: Arc<dyn RefusalSink> = Arc::new(refusals::LoggedRefusals);
+        let proxies = Proxies::start(settings, &ports, &sink).await?;
         let engines = Engines {
             launcher: launcher.clone(),
             run: run.clone(),
             ports: ports.clone(),
             install_paths: env.install_paths(),
-            proxies: proxies.addresses(),
+            egress: proxies.directory(),
             catalog: Arc::default(),
         };
         let catalog = Catalog::new(

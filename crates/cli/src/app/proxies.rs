@@ -1,61 +1,131 @@
-//! The egress proxies: one that connects directly, and one for each upstream proxy that a pool is configured with.
+//! The egress proxies: one for each upstream proxy and network policy that pools are configured with.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    net::SocketAddr,
-    sync::Arc,
-};
+use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context;
-use greenroom_core::settings::Settings;
-use greenroom_egress::{Proxy, Upstream};
+use greenroom_core::{
+    network::NetworkPolicy,
+    port::{Egress, RefusalSink},
+    settings::{Pool, Settings},
+};
+use greenroom_egress::{Proxy, ProxyOptions, Upstream};
 use greenroom_engine::ports::{PortGuard, Ports};
 
 use crate::report::CliError;
 
-/// The proxies by their configured upstream.
-pub struct Proxies(HashMap<Option<String>, (Proxy, PortGuard)>);
+/// The running proxies, each with what it was made for.
+pub struct Proxies(Vec<(ProxyKey, Proxy, PortGuard)>);
+
+/// What tells proxies apart. Pools with equal keys share a proxy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ProxyKey {
+    upstream: Option<String>,
+    trust_upstream: bool,
+    policy: NetworkPolicy,
+}
+
+impl ProxyKey {
+    fn of_pool(settings: &Settings, pool: &Pool) -> Self {
+        Self {
+            upstream: pool.proxy_server.clone(),
+            trust_upstream: settings.trusts_upstream(pool),
+            policy: settings.network_policy(pool),
+        }
+    }
+}
+
+/// How the browsers of a pool reach the network.
+#[derive(Clone)]
+pub struct PoolEgress {
+    /// The proxy's port for browsers that an engine starts.
+    pub address: SocketAddr,
+    /// Opens the ports for browsers that greenroom starts.
+    pub ports: Arc<dyn Egress>,
+}
+
+/// The proxies as engines use them. Cheap to clone.
+#[derive(Clone)]
+pub struct EgressDirectory(Arc<[(ProxyKey, PoolEgress)]>);
+
+impl EgressDirectory {
+    /// The egress proxy of the pool's browsers. A pool whose network was configured after the start has none: the reload
+    /// logs that it needs a restart.
+    pub fn find(&self, settings: &Settings, pool: &Pool) -> PoolEgress {
+        let key = ProxyKey::of_pool(settings, pool);
+        let found = self.0.iter().find(|(known, _)| *known == key);
+        found.map_or_else(
+            || PoolEgress { address: NO_PROXY, ports: Arc::new(NoEgress) },
+            |(_, egress)| egress.clone(),
+        )
+    }
+}
+
+/// The discard port of loopback: nothing listens there, so that traffic of browsers without a proxy fails.
+const NO_PROXY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9);
+
+/// Stands for a proxy that was not started.
+struct NoEgress;
+
+impl Egress for NoEgress {
+    fn open_port(&self) -> std::io::Result<Arc<dyn greenroom_core::port::EgressPort>> {
+        Err(std::io::Error::other("the pool's network settings have changed: restart greenroom"))
+    }
+}
 
 impl Proxies {
-    pub async fn start(settings: &Settings, ports: &Ports) -> anyhow::Result<Self> {
-        let mut proxies = HashMap::new();
-        for name in upstreams(settings) {
-            let upstream: Option<Upstream> = match &name {
+    pub async fn start(
+        settings: &Settings,
+        ports: &Ports,
+        sink: &Arc<dyn RefusalSink>,
+    ) -> anyhow::Result<Self> {
+        let mut proxies: Vec<(ProxyKey, Proxy, PortGuard)> = Vec::new();
+        for key in keys(settings) {
+            if proxies.iter().any(|(known, ..)| *known == key) {
+                continue;
+            }
+            let upstream: Option<Upstream> = match &key.upstream {
                 None => None,
                 Some(url) => {
                     Some(url.parse().map_err(|error| CliError::usage(format!("PROXY_SERVER: {error}")))?)
                 }
             };
-            let proxy = Proxy::start(Arc::new(ports.clone()), upstream)
-                .await
-                .context("cannot start the egress proxy")?;
+            let options = ProxyOptions {
+                policy: key.policy.clone(),
+                upstream,
+                trust_upstream: key.trust_upstream,
+                sink: sink.clone(),
+                ..ProxyOptions::new(Arc::new(ports.clone()))
+            };
+            let proxy = Proxy::start(options).await.context("cannot start the egress proxy")?;
             // No browser may connect to the proxy's own port.
             let guard = ports.hold(proxy.address().port()).context("cannot write the list of own ports")?;
-            proxies.insert(name, (proxy, guard));
+            proxies.push((key, proxy, guard));
         }
         Ok(Self(proxies))
     }
 
-    pub fn addresses(&self) -> HashMap<Option<String>, SocketAddr> {
-        self.0.iter().map(|(name, (proxy, _))| (name.clone(), proxy.address())).collect()
+    pub fn directory(&self) -> EgressDirectory {
+        let egress = |(key, proxy, _): &(ProxyKey, Proxy, PortGuard)| {
+            (key.clone(), PoolEgress { address: proxy.address(), ports: proxy.ports() })
+        };
+        EgressDirectory(self.0.iter().map(egress).collect())
     }
 
     pub async fn shutdown(self) {
-        for (proxy, guard) in self.0.into_values() {
+        for (_, proxy, guard) in self.0 {
             proxy.shutdown().await;
             drop(guard);
         }
     }
 }
 
-/// Every configured upstream, and `None` for direct connections.
-fn upstreams(settings: &Settings) -> BTreeSet<Option<String>> {
+/// What the proxies of all pools must be made for.
+fn keys(settings: &Settings) -> Vec<ProxyKey> {
     let declared = settings
         .pools
         .iter()
         .flat_map(|pool| pool.instances.iter().map(|instance| &instance.pool).chain([&pool.common]));
-    let all = declared.chain([&settings.pool]).map(|pool| pool.proxy_server.clone());
-    all.chain([None]).collect()
+    declared.chain([&settings.pool]).map(|pool| ProxyKey::of_pool(settings, pool)).collect()
 }
 
 #[cfg(test)]

@@ -155,7 +155,8 @@ fn parse_target(text: &str) -> Result<RuleTarget, InvalidRule> {
         let Ok(address) = address.parse::<IpAddr>() else { return Err(InvalidRule::Url) };
         let bits = if address.is_ipv4() { 32 } else { 128 };
         let is_number = !prefix.is_empty() && prefix.bytes().all(|byte| byte.is_ascii_digit());
-        let network = prefix.parse().ok().filter(|_| is_number).and_then(|prefix| IpNet::new(address, prefix).ok());
+        let network =
+            prefix.parse().ok().filter(|_| is_number).and_then(|prefix| IpNet::new(address, prefix).ok());
         let network = network.ok_or(InvalidRule::Prefix(bits))?;
         if network.trunc() != network {
             return Err(InvalidRule::HostBits(network.trunc()));

@@ -49,7 +49,9 @@ impl Blocked {
     pub fn remedy(&self, host: &str, port: u16) -> Option<String> {
         match self {
             Self::OwnPort | Self::Metadata => None,
-            Self::Range(_) => Some(format!("the operator can permit it with `network.allow = [\"{host}:{port}\"]`")),
+            Self::Range(_) => {
+                Some(format!("the operator can permit it with `network.allow = [\"{host}:{port}\"]`"))
+            }
             Self::Denied(rule) => Some(format!("the operator can remove `{rule}` from `network.deny`")),
         }
     }

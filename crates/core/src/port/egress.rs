@@ -4,7 +4,7 @@
 use std::{fmt, io, net::SocketAddr, sync::Arc};
 
 use crate::{
-    Owner, SessionId,
+    Owner,
     network::{Blocked, NetworkPolicy},
 };
 
@@ -30,8 +30,8 @@ pub trait EgressPort: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortUser {
     pub owner: Owner,
-    /// `None` for a call without a session.
-    pub session: Option<SessionId>,
+    /// The session's name; `None` for a call without a session.
+    pub session: Option<Arc<str>>,
     /// What the session permits; its pool's policy holds as well.
     pub network: Option<Arc<NetworkPolicy>>,
 }

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-use super::{Agent, BoxFuture, Call, Crash, EngineFormat, Lost, PlainFormat, Reply, StoppedDownloads};
+use super::{
+    Agent, BoxFuture, Call, Crash, EngineFormat, Lost, PlainFormat, PortUser, Refusals, Reply,
+    StoppedDownloads,
+};
 use crate::{id::InstanceId, raw::Raw};
 
 /// Starts instances of one configured engine.
@@ -75,6 +78,13 @@ pub trait Seat: Send {
     /// The downloads that greenroom stopped since the last call of this method. The seat goes on without them.
     fn take_stopped_downloads(&mut self) -> Option<StoppedDownloads> {
         None
+    }
+    /// From now on the seat's connections are this user's, and under this user's network policy. A seat whose browser
+    /// greenroom did not start has no policy.
+    fn assign(&mut self, _user: PortUser) {}
+    /// The connections that the network policy refused since the last call of this method.
+    fn take_refusals(&mut self) -> Refusals {
+        Refusals::default()
     }
     fn view(&self) -> watch::Receiver<View>;
     /// Closes the context. Returns when it is gone.

@@ -25,7 +25,9 @@ fn values(setting: &Setting) -> (&'static str, &'static str) {
         "server.listen" => ("'127.0.0.1:1'", "'127.0.0.1:2'"),
         "server.allowed_hosts" | "records.redact" | "tools.allow" | "tools.deny" => ("[\"a\"]", "[\"b\"]"),
         "network.preset" | "pool.network_preset" => ("'guarded'", "'open'"),
-        "network.allow" | "network.deny" | "pool.network_allow" | "pool.network_deny" => ("[\"a\"]", "[\"b\"]"),
+        "network.allow" | "network.deny" | "pool.network_allow" | "pool.network_deny" => {
+            ("[\"a\"]", "[\"b\"]")
+        }
         "sessions.scope" => ("'explicit'", "'call'"),
         "records.bytes_max" | "blobs.bytes_max" => ("'1GiB'", "'2GiB'"),
         "sessions.disk_bytes_max" | "sessions.memory_bytes_max" => ("'1GiB'", "'2GiB'"),

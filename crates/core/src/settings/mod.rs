@@ -71,6 +71,8 @@ pub use source::{
     BROWSER_URL, BrowserFlag, CONFIG_FLAG, CONFIG_VARIABLE, ConfigFile, DotEnv, Origin, SESSION_VARIABLE,
     Sources, WS_ENDPOINT,
 };
-pub use table::{Attach, Blobs, Network, Pool, Records, SECTIONS, SETTINGS, Server, Sessions, Settings, Tools};
+pub use table::{
+    Attach, Blobs, Network, Pool, Records, SECTIONS, SETTINGS, Server, Sessions, Settings, Tools,
+};
 pub use variables::is_ours;
 pub use viewport::Viewport;

@@ -19,6 +19,7 @@ use super::{
     binding_limit::BindingLimit,
     clipboard::Clipboard,
     console_limit::ConsoleLimit,
+    context_proxies::ContextProxies,
     crashed_pages::CrashedPages,
     download_limit::DownloadLimit,
     failed_navigations::{self, FailedNavigations},
@@ -93,6 +94,7 @@ pub(super) struct Filter {
     console: ConsoleLimit,
     network: NetworkLimit,
     downloads: Option<DownloadLimit>,
+    context_proxies: Option<ContextProxies>,
     navigations: FailedNavigations,
     own_contexts: Option<OwnContexts>,
     clipboard: Option<Clipboard>,
@@ -102,7 +104,8 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    pub(super) fn new(EngineRules { targets, downloads, forgets_crashed_pages }: &EngineRules) -> Self {
+    pub(super) fn new(rules: &EngineRules) -> Self {
+        let EngineRules { targets, downloads, context_ports, forgets_crashed_pages } = rules;
         let is_isolated = matches!(targets, Targets::OwnContexts);
         Self {
             ids: OwnIds::default(),
@@ -112,6 +115,8 @@ impl Filter {
             console: ConsoleLimit::default(),
             network: NetworkLimit::default(),
             downloads: downloads.clone().map(|downloads| DownloadLimit::new(downloads, is_isolated)),
+            // Contexts of a browser that belongs to one seat use that browser's own port.
+            context_proxies: context_ports.clone().filter(|_| is_isolated).map(ContextProxies::new),
             navigations: FailedNavigations::default(),
             own_contexts: is_isolated.then(OwnContexts::default),
             clipboard: is_isolated.then(Clipboard::new),
@@ -137,10 +142,16 @@ impl Filter {
     fn judge_call(&mut self, text: &Text, now: Instant) -> Result<Vec<ProxyMessage>, UnreadableCall> {
         let call: Envelope<'_> = serde_json::from_str(text).map_err(|_| UnreadableCall)?;
         let (Some(id), Some(method)) = (call.id, call.method.as_deref()) else { return Err(UnreadableCall) };
-        let verdict = self.own_contexts.as_ref().map_or_else(
+        let mut verdict = self.own_contexts.as_ref().map_or_else(
             || rules::judge(method, call.params, self.shares_browser),
             |contexts| rules::judge_in(method, &call, contexts),
         );
+        if let (CallVerdict::Replace(params), Some(proxies), "Target.createBrowserContext") =
+            (&mut verdict, &mut self.context_proxies, method)
+            && let Err(error) = proxies.creating(id, params)
+        {
+            verdict = CallVerdict::Refuse(format!("cannot open a port of the egress proxy: {error}"));
+        }
         if let CallVerdict::Refuse(why) = verdict {
             tracing::debug!(method, why, "refused an engine's call");
             return Ok(vec![ProxyMessage::ToEngine(refusal(id, call.session.as_deref(), &why))]);
@@ -150,6 +161,9 @@ impl Filter {
         {
             clipboard.forget(&gone);
             self.addresses.forget(&gone);
+            if let Some(proxies) = &mut self.context_proxies {
+                proxies.forget(&gone);
+            }
             if let Some(downloads) = &self.downloads {
                 downloads.forget(&gone);
             }
@@ -298,8 +312,12 @@ impl Filter {
             );
             return vec![ProxyMessage::ToEngine(refusal(id, session_of(&text), &why))];
         }
-        if let (Some(made), Some(downloads)) = (contexts.answered(id, &text), &self.downloads) {
-            downloads.context_made(&made);
+        let made = contexts.answered(id, &text);
+        if let Some(proxies) = &mut self.context_proxies {
+            proxies.answered(id, made.as_deref());
+        }
+        if let (Some(made), Some(downloads)) = (&made, &self.downloads) {
+            downloads.context_made(made);
         }
         let clipboard_calls = clipboard.on_answer_to_engine(id, &mut self.ids);
         std::iter::once(ProxyMessage::ToEngine(text)).chain(clipboard_calls).collect()

@@ -12,6 +12,7 @@ mod address_limit;
 mod binding_limit;
 mod clipboard;
 mod console_limit;
+mod context_proxies;
 mod crashed_pages;
 mod download_limit;
 mod failed_navigations;
@@ -45,6 +46,7 @@ use self::{
     silent_tabs::EngineTabs,
 };
 use crate::{
+    context_ports::ContextPorts,
     downloads::Downloads,
     ports::{PortGuard, Ports},
 };
@@ -82,6 +84,9 @@ pub(crate) struct EngineRules {
     pub(crate) targets: Targets,
     /// Counts what the engine downloads; `None` counts nothing.
     pub(crate) downloads: Option<Arc<Downloads>>,
+    /// The ports through which contexts of the engine reach the network; `None` in an attached browser, which has its own
+    /// network.
+    pub(crate) context_ports: Option<Arc<ContextPorts>>,
     /// Whether the engine fails if the browser answers calls to a page after the page has crashed.
     pub(crate) forgets_crashed_pages: bool,
 }
@@ -319,7 +324,12 @@ mod tests {
             }
         }));
         let debugger = Debugger { address, headers: Vec::new() };
-        let rules = EngineRules { targets: Targets::All, downloads: None, forgets_crashed_pages: false };
+        let rules = EngineRules {
+            targets: Targets::All,
+            downloads: None,
+            context_ports: None,
+            forgets_crashed_pages: false,
+        };
         let proxy = CdpProxy::open(debugger, rules, &Ports::new(&run)).await.unwrap();
 
         let (engine, _) = message_stream::dial(proxy.address(), &[]).await.unwrap();

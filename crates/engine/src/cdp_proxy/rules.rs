@@ -30,9 +30,9 @@ pub(super) type Params = Map<String, Value>;
 /// Changes parameters where necessary, or says why the call is refused.
 type Rule = fn(&mut Params) -> Result<(), String>;
 
-/// Methods that no engine needs. They end the browser for all of its sessions, give a page control of it, or carry other
-/// calls past the rules.
-const FORBIDDEN: [&str; 7] = [
+/// Methods that no engine needs. They end the browser for all of its sessions, give a page control of it, carry other
+/// calls past the rules, or connect the browser with other programs.
+const FORBIDDEN: [&str; 10] = [
     "Browser.close",
     "Browser.crash",
     "Browser.crashGpuProcess",
@@ -40,12 +40,16 @@ const FORBIDDEN: [&str; 7] = [
     "Target.exposeDevToolsProtocol",
     "Target.openDevTools",
     "Target.sendMessageToTarget",
+    "Target.setRemoteLocations",
+    "Tethering.bind",
+    "Tethering.unbind",
 ];
 
 /// Judges one call of an engine. `shares_browser` says that other sessions have contexts in the same browser.
 pub(super) fn judge(method: &str, params: Option<&RawValue>, shares_browser: bool) -> CallVerdict {
     let rule: Rule = match method {
         "Page.navigate" | "Target.createTarget" => address,
+        "Target.createBrowserContext" => context_network,
         "Browser.setWindowBounds" => sizes::window_bounds,
         "Browser.setContentsSize" | "Emulation.setVisibleSize" => sizes::contents_size,
         "Emulation.setDeviceMetricsOverride" => sizes::device_metrics,
@@ -101,6 +105,15 @@ fn address(params: &mut Params) -> Result<(), String> {
             .map_err(|refused| format!("no page may be opened at `{}` addresses", refused.0)),
         Some(_) => Err("`url` is not a text".to_owned()),
     }
+}
+
+/// How a new context reaches the network is greenroom's to say: through the egress proxy, and under the same rules as every
+/// other context.
+fn context_network(params: &mut Params) -> Result<(), String> {
+    for name in ["proxyServer", "proxyBypassList", "originsWithUniversalNetworkAccess"] {
+        params.remove(name);
+    }
+    Ok(())
 }
 
 /// All sessions of a browser share its clipboard. With a permission for it a page reads and writes it without a user's copy
@@ -177,6 +190,15 @@ mod tests {
             assert!(is_refused(method, "{}"), "{method}");
         }
         assert_eq!(judged("Runtime.evaluate", r#"{"expression":"1"}"#), CallVerdict::Pass);
+    }
+
+    /// An engine cannot say how a new context reaches the network; its other parameters pass.
+    #[test]
+    fn engines_choose_no_proxy() {
+        let hostile = r#"{"disposeOnDetach":true,"proxyServer":"direct://","proxyBypassList":"*","originsWithUniversalNetworkAccess":["https://a"]}"#;
+        let left = replaced(json!({ "disposeOnDetach": true }));
+        assert_eq!(judged("Target.createBrowserContext", hostile), left);
+        assert!(is_refused("Target.createBrowserContext", r#"["direct://"]"#));
     }
 
     /// Where sessions share a browser no page is granted the clipboard, under any of its names. Other permissions are.

@@ -52,7 +52,12 @@ pub(super) async fn start(
     let folder = engine.run.new_folder("instances").map_err(|error| unwritable_error(&engine.run, &error))?;
     command::write_tab_guard(folder.path()).map_err(|error| unwritable_error(&engine.run, &error))?;
     let EngineBase { run, ports, .. } = &engine.0;
-    let rules = EngineRules { targets: Targets::responsive(), downloads: None, forgets_crashed_pages: false };
+    let rules = EngineRules {
+        targets: Targets::responsive(),
+        downloads: None,
+        context_ports: None,
+        forgets_crashed_pages: false,
+    };
     let handle = BrowserHandle::attach(&endpoint, run, ports, rules).await?;
     let browser = Arc::new(ObservedBrowser::new(handle, Loss::default()));
     ProcessInstance::start(Box::new(AttachedFactory { engine, browser, folder }), 1).await

@@ -133,15 +133,23 @@ impl Engine for DevtoolsEngine {
 impl SeatProcessFactory for DevtoolsEngine {
     fn browser<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Result<Option<SeatBrowser>, StartError>> {
         Box::pin(async move {
-            let spec = self.chromium(Some(self.options.default_context_options()?))?;
+            let context_ports = self.context_ports()?;
+            let spec = self.chromium(&context_ports, Some(self.options.default_context_options()?))?;
             let downloads = folder.join(files::DOWNLOADS);
             let EngineBase { launcher, run, ports, .. } = &self.0;
             // The whole browser belongs to its seat.
-            let rules = EngineRules { targets: Targets::All, downloads: None, forgets_crashed_pages: false };
+            let rules = EngineRules {
+                targets: Targets::All,
+                downloads: None,
+                context_ports: Some(context_ports.clone()),
+                forgets_crashed_pages: false,
+            };
             let handle = BrowserHandle::start(launcher, run, ports, &spec, rules).await?;
             let browser = ObservedBrowser::new(handle, Loss::default());
             let counted = Arc::new(Downloads::new(self.options.disk_bytes_max()));
-            SeatBrowser::exclusive(browser, &spec, &downloads, counted).await.map(Some)
+            SeatBrowser::exclusive(browser, &spec, &downloads, counted, context_ports.port(&None))
+                .await
+                .map(Some)
         })
     }
 

@@ -7,7 +7,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use greenroom_core::{Crash, HealthCheckFailed, Lost, Raw, StartError, View};
+use greenroom_core::{Crash, HealthCheckFailed, Lost, Raw, StartError, View, port::EgressPort};
 use tokio::{
     sync::{Mutex, watch},
     time::timeout,
@@ -35,6 +35,8 @@ pub(crate) struct SeatBrowser {
     tabs: Option<(Mutex<OwnTabs>, String)>,
     /// The downloads of a browser that belongs to the seat entirely.
     downloads: Option<Arc<Downloads>>,
+    /// The egress port of a browser that belongs to the seat entirely.
+    egress_port: Option<Arc<dyn EgressPort>>,
     view: watch::Receiver<View>,
     crashes: watch::Receiver<Crashes>,
     /// How many crashed tabs have been reset.
@@ -49,6 +51,7 @@ impl SeatBrowser {
         spec: &ChromiumSpec,
         folder: &Path,
         downloads: Arc<Downloads>,
+        egress_port: Option<Arc<dyn EgressPort>>,
     ) -> Result<Self, StartError> {
         let observer = browser.observer();
         let watch_pages = async {
@@ -67,6 +70,7 @@ impl SeatBrowser {
                 browser: Arc::new(browser),
                 tabs: None,
                 downloads: Some(downloads),
+                egress_port,
                 view,
                 crashes,
                 resets: watch::Sender::new(0),
@@ -92,6 +96,7 @@ impl SeatBrowser {
                 browser,
                 tabs: Some((Mutex::new(own), tab)),
                 downloads: None,
+                egress_port: None,
                 view,
                 crashes,
                 resets: watch::Sender::new(0),
@@ -147,6 +152,11 @@ impl SeatBrowser {
     pub(super) fn crashes_since(&self, reported: u64) -> (Vec<Crash>, u64) {
         let crashes = self.crashes.borrow();
         (crashes.since(reported).map(|(_, crash)| crash.clone()).collect(), crashes.count)
+    }
+
+    /// Its egress port, if the browser belongs to the seat.
+    pub(super) fn egress_port(&self) -> Option<&Arc<dyn EgressPort>> {
+        self.egress_port.as_ref()
     }
 
     /// Its downloads, if these are counted.

@@ -3,7 +3,10 @@
 
 use std::{path::Path, pin::pin, sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, Call, Crash, Lost, Reply, Seat, View, port::StoppedDownloads};
+use greenroom_core::{
+    Agent, BoxFuture, Call, Crash, Lost, Reply, Seat, View,
+    port::{PortUser, Refusals, StoppedDownloads},
+};
 use tokio::{sync::watch, time::timeout};
 
 use super::{SeatBrowser, SeatProcess, seat_process::disk_used};
@@ -146,6 +149,17 @@ impl Seat for ProcessSeat {
 
     fn take_stopped_downloads(&mut self) -> Option<StoppedDownloads> {
         self.process.browser.as_ref()?.downloads()?.take_stopped(&None)
+    }
+
+    fn assign(&mut self, user: PortUser) {
+        if let Some(port) = self.process.browser.as_ref().and_then(SeatBrowser::egress_port) {
+            port.assign(user);
+        }
+    }
+
+    fn take_refusals(&mut self) -> Refusals {
+        let port = self.process.browser.as_ref().and_then(SeatBrowser::egress_port);
+        port.map(|port| port.take_refusals()).unwrap_or_default()
     }
 
     fn view(&self) -> watch::Receiver<View> {

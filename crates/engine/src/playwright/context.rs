@@ -198,8 +198,8 @@ impl PlaywrightState {
         })
     }
 
-    /// The account for the downloads of a seat. There is none for a seat's own tabs in a user's browser.
-    pub(super) fn download_account(&self, context: &SeatContext) -> Option<ContextId> {
+    /// The context under which the browser counts the downloads of a seat, and has its egress port. There is none for a seat's own tabs in a user's browser.
+    pub(super) fn account(&self, context: &SeatContext) -> Option<ContextId> {
         match context {
             SeatContext::Exclusive(Scope::Context(id)) => {
                 Some(self.engine.options.pool.isolated.then(|| id.clone()))
@@ -212,11 +212,14 @@ impl PlaywrightState {
     /// Makes sure that nothing of a seat remains: closes its context, or the tabs of the default one, or the seat's own
     /// tabs.
     pub(super) async fn dispose_context(&self, context: SeatContext) {
-        let account = self.download_account(&context);
+        let account = self.account(&context);
         self.close_context(context).await;
-        // The account closes after the context, because downloads may begin until then.
-        if let (Some(downloads), Some(account)) = (&self.downloads, account) {
-            downloads.forget(&account);
+        // The account and the port close after the context, because downloads may begin until then.
+        if let (Some(downloads), Some(account)) = (&self.downloads, &account) {
+            downloads.forget(account);
+        }
+        if let (Some(ports), Some(Some(context))) = (&self.context_ports, &account) {
+            ports.forget(context);
         }
     }
 

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     browser_handle::BrowserHandle,
+    context_ports::ContextPorts,
     downloads::Downloads,
     instance_base::InstanceBase,
     launcher::ProcessSpec,
@@ -52,6 +53,8 @@ pub(super) struct PlaywrightState {
     browser: ObservedBrowser,
     /// The downloads of its seats, unless the browser is an attached one.
     pub(super) downloads: Option<Arc<Downloads>>,
+    /// The egress ports of its seats, unless the browser is an attached one.
+    pub(super) context_ports: Option<Arc<ContextPorts>>,
     /// The Node process of all seats, unless each has its own.
     node: Option<NodeServer>,
     /// The files that this Node keeps for all seats.
@@ -72,7 +75,9 @@ impl PlaywrightInstance {
             engine.run.new_folder("instances").map_err(|error| unwritable_error(&engine.run, &error))?;
         write_scripts(&engine, folder.path()).map_err(|error| unwritable_error(&engine.run, &error))?;
         let downloads = engine.downloads();
-        let (handle, observer) = engine.browser(downloads.clone()).await?;
+        let is_started = engine.options.attach.is_none();
+        let context_ports = is_started.then(|| engine.context_ports()).transpose()?;
+        let (handle, observer) = engine.browser(downloads.clone(), context_ports.clone()).await?;
         let node = if engine.options.settings.tools.r#unsafe {
             None
         } else {
@@ -94,6 +99,7 @@ impl PlaywrightInstance {
             base,
             browser,
             downloads,
+            context_ports,
             node,
             output: SharedOutputFolder::default(),
             health_probe: HealthProbe::default(),

@@ -43,6 +43,7 @@ use crate::{
     EngineBase, EngineEntry,
     browser_handle::BrowserHandle,
     cdp_proxy::{EngineRules, Targets},
+    context_ports::ContextPorts,
     downloads::Downloads,
     launcher::ProcessSpec,
     observer::Observer,
@@ -103,15 +104,22 @@ impl PlaywrightEngine {
     async fn browser(
         &self,
         downloads: Option<Arc<Downloads>>,
+        context_ports: Option<Arc<ContextPorts>>,
     ) -> Result<(BrowserHandle, Observer), StartError> {
-        let rules = EngineRules { targets: self.targets(), downloads, forgets_crashed_pages: true };
-        match &self.options.attach {
-            Some(endpoint) => BrowserHandle::attach(endpoint, &self.run, &self.ports, rules).await,
-            None => {
+        let rules = EngineRules {
+            targets: self.targets(),
+            downloads,
+            context_ports: context_ports.clone(),
+            forgets_crashed_pages: true,
+        };
+        match (&self.options.attach, &context_ports) {
+            (Some(endpoint), _) => BrowserHandle::attach(endpoint, &self.run, &self.ports, rules).await,
+            (None, None) => Err(StartError::new("a browser that greenroom starts needs an egress port")),
+            (None, Some(context_ports)) => {
                 let options = &self.options;
                 let default_context =
                     (!options.pool.isolated).then(|| options.default_context_options()).transpose()?;
-                let spec = self.chromium(default_context)?;
+                let spec = self.chromium(context_ports, default_context)?;
                 BrowserHandle::start(&self.launcher, &self.run, &self.ports, &spec, rules).await
             }
         }

@@ -4,7 +4,7 @@ use std::{convert::Infallible, path::PathBuf, pin::pin, sync::Arc, time::Duratio
 
 use greenroom_core::{
     Agent, BoxFuture, Call, Crash, Lost, NoAgent, Raw, Reply, Seat, StartError, View,
-    port::{StoppedDownloads, TOOLS_CALL},
+    port::{EgressPort, PortUser, Refusals, StoppedDownloads, TOOLS_CALL},
     raw::encode,
 };
 use greenroom_mcp::error::METHOD_NOT_FOUND;
@@ -50,6 +50,10 @@ pub(super) struct PlaywrightSeat {
     process: Option<Process>,
     folder: SeatFolder,
     disk_meter: DiskMeter,
+    /// The egress port of the context.
+    egress_port: Option<Arc<dyn EgressPort>>,
+    /// Who uses the seat, for the ports of later contexts.
+    user: Option<PortUser>,
     snapshots: SnapshotFiles,
     /// `None` while the session is empty: before its first page, and after `browser_close`.
     context: Option<SeatContext>,
@@ -110,6 +114,8 @@ impl PlaywrightSeat {
             _turn: turn,
             disk_meter: DiskMeter { folder: folder.path().to_owned(), account: None },
             folder,
+            egress_port: None,
+            user: None,
             snapshots: SnapshotFiles::default(),
             context: None,
             pending: PendingContexts::default(),
@@ -184,9 +190,14 @@ impl PlaywrightSeat {
     fn follow_context(&mut self, watched: WatchedPages, context: &SeatContext) {
         let disk_meter = DiskMeter {
             folder: self.folder.path().to_owned(),
-            account: self.instance.downloads.clone().zip(self.instance.download_account(context)),
+            account: self.instance.downloads.clone().zip(self.instance.account(context)),
         };
         self.disk_meter = disk_meter.clone();
+        let ports = self.instance.context_ports.as_ref().zip(self.instance.account(context));
+        self.egress_port = ports.and_then(|(ports, context)| ports.port(&context));
+        if let (Some(port), Some(user)) = (&self.egress_port, &self.user) {
+            port.assign(user.clone());
+        }
         let view = self.view.clone();
         let lost = self.lost.clone();
         let WatchedPages { view: mut observed_view, mut crashes } = watched;
@@ -265,6 +276,7 @@ impl PlaywrightSeat {
         {
             self.instance.dispose_context(context).await;
             self.disk_meter.account = None;
+            self.egress_port = None;
             self.view.send_replace(View::default());
         } else {
             self.instance.observer().refresh().await;
@@ -408,6 +420,17 @@ impl Seat for PlaywrightSeat {
     fn take_stopped_downloads(&mut self) -> Option<StoppedDownloads> {
         let (downloads, account) = self.disk_meter.account.as_ref()?;
         downloads.take_stopped(account)
+    }
+
+    fn assign(&mut self, user: PortUser) {
+        if let Some(port) = &self.egress_port {
+            port.assign(user.clone());
+        }
+        self.user = Some(user);
+    }
+
+    fn take_refusals(&mut self) -> Refusals {
+        self.egress_port.as_ref().map(|port| port.take_refusals()).unwrap_or_default()
     }
 
     fn view(&self) -> watch::Receiver<View> {

@@ -4,9 +4,12 @@
 
 mod custom;
 mod endpoint;
+mod fixed_egress;
 mod fixture;
 mod install;
 mod persistent_profile;
 mod real;
 mod shutdown_order;
 mod windows;
+
+use fixed_egress::FixedEgress;

@@ -44,6 +44,7 @@ fn firefox(fixture: &FakeEngineFixture) -> PlaywrightEngine {
         run: fixture.run.clone(),
         ports: Ports::new(&fixture.run),
         proxy: "127.0.0.1:4000".parse().unwrap(),
+        egress: Arc::new(crate::FixedEgress("127.0.0.1:4000".parse().unwrap())),
         tools_changed: Arc::new(|_| {}),
     })
 }

@@ -54,6 +54,7 @@ async fn windows_browser_answers_calls_and_is_lost_with_its_process() {
         run: fixture.run.clone(),
         ports: Ports::new(&fixture.run),
         proxy,
+        egress: Arc::new(crate::FixedEgress(proxy)),
         tools_changed: Arc::new(|_| {}),
     });
     let instance = start(&engine).await;

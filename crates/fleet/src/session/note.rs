@@ -6,7 +6,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use greenroom_core::{
     Crash, Lost, plural,
-    port::{StoppedDownloads, human},
+    port::{Refusals, StoppedDownloads, human},
+    printable::printable,
 };
 
 use crate::attached_browsers::BrowserName;
@@ -27,6 +28,12 @@ pub enum Note {
     Crashed(Crash),
     /// greenroom stopped downloads, because the session's files take all the disk space they may; the session goes on.
     DownloadsStopped(StoppedDownloads),
+    /// The network policy refused connections of its pages; the session goes on.
+    NetworkRefused {
+        refusals: Refusals,
+        /// Whether the agent's user is the operator, who can change the policy.
+        for_operator: bool,
+    },
     /// The call waited for a cancelled call: the engine does not stop in the middle of a call.
     HeldUp { tool: Arc<str>, waited: Duration },
     /// The session ends soon.
@@ -41,6 +48,7 @@ impl Note {
             Self::NewTab(_)
             | Self::Crashed(_)
             | Self::DownloadsStopped(_)
+            | Self::NetworkRefused { .. }
             | Self::HeldUp { .. }
             | Self::Expiring(_) => None,
         }
@@ -112,6 +120,7 @@ impl fmt::Display for Note {
                     "{downloads} {were} stopped: the files of this session would take more than {bytes_max} bytes (sessions.disk_bytes_max). It can download no more, and goes on otherwise; another sessionId starts without files"
                 )
             }
+            Self::NetworkRefused { refusals, for_operator } => refused(f, refusals, *for_operator),
             Self::HeldUp { tool, waited } => {
                 write!(
                     f,
@@ -123,6 +132,27 @@ impl fmt::Display for Note {
                 write!(f, "session ends in {}: call session_renew to keep it", human(*left))
             }
         }
+    }
+}
+
+/// How many refused connections a note shows: one is usually the address that the agent asked for, and a page with many
+/// refused parts must not fill the answer.
+const REFUSALS_SHOWN: usize = 3;
+
+fn refused(f: &mut fmt::Formatter<'_>, refusals: &Refusals, for_operator: bool) -> fmt::Result {
+    f.write_str("the network policy refused connections: ")?;
+    for (index, refusal) in refusals.listed.iter().take(REFUSALS_SHOWN).enumerate() {
+        let separator = if index == 0 { "" } else { "; " };
+        write!(f, "{separator}{}", printable(&refusal.to_string()))?;
+        let remedy = refusal.reason.remedy(&refusal.host, refusal.port).filter(|_| for_operator);
+        if let Some(remedy) = remedy {
+            write!(f, " ({})", printable(&remedy))?;
+        }
+    }
+    let shown = refusals.listed.len().min(REFUSALS_SHOWN) as u64;
+    match refusals.count.saturating_sub(shown) {
+        0 => Ok(()),
+        more => write!(f, "; and {more} more"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
     Agent, Call, InstanceId, Lost, Reply, Seat, StartError, View,
-    port::{CRASHES_REPORTED_MAX, StoppedDownloads},
+    port::{CRASHES_REPORTED_MAX, PortUser, Refusals, StoppedDownloads},
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -94,9 +94,9 @@ impl SessionTask {
             // From here on the browser makes a context. A caller that leaves or closes the session must not interrupt
             // that, or an unfinished context would stay. A shutdown may, because it ends the browser too.
             match slot.open(job.agent.clone(), &self.fleet.closing).await {
-                Ok((lease, seat)) => {
+                Ok((lease, mut seat)) => {
                     registration.seated();
-                    self.attach_seat(&lease, seat.as_ref());
+                    self.attach_seat(&lease, seat.as_mut());
                     return Ok((job, lease, seat));
                 }
                 Err(NoSeat::Closing) => {
@@ -114,7 +114,8 @@ impl SessionTask {
         Err(Ending { end, last: None, unserved: Some(job) })
     }
 
-    fn attach_seat(&mut self, lease: &Lease, seat: &dyn Seat) {
+    fn attach_seat(&mut self, lease: &Lease, seat: &mut dyn Seat) {
+        seat.assign(PortUser { owner: self.key.owner().clone(), session: self.key.name(), network: None });
         if let RegistryKey::Ephemeral(owner, _) = &self.key {
             self.notes.extend(self.placement.pool.lost_seats().take_note(owner));
         }
@@ -337,6 +338,7 @@ impl SessionTask {
         if let Some(stopped) = seat.take_stopped_downloads() {
             add_stopped(&mut self.notes, stopped);
         }
+        add_refusals(&mut self.notes, seat.take_refusals(), self.key.owner().is_local());
         let view = seat.view().borrow().clone();
         Ok((reply, view))
     }
@@ -398,6 +400,22 @@ fn add_stopped(notes: &mut Vec<Note>, mut stopped: StoppedDownloads) {
         _ => true,
     });
     notes.push(Note::DownloadsStopped(stopped));
+}
+
+/// Merges notes of refused connections that reached no caller into one note.
+fn add_refusals(notes: &mut Vec<Note>, new: Refusals, for_operator: bool) {
+    let mut refusals = Refusals::default();
+    notes.retain_mut(|note| match note {
+        Note::NetworkRefused { refusals: undelivered, .. } => {
+            refusals.append(std::mem::take(undelivered));
+            false
+        }
+        _ => true,
+    });
+    refusals.append(new);
+    if !refusals.is_empty() {
+        notes.push(Note::NetworkRefused { refusals, for_operator });
+    }
 }
 
 /// Limits the notes about crashes to the last few: a page may crash any number of times before a call carries them.

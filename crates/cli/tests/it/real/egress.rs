@@ -39,7 +39,9 @@ async fn own_ports_are_out_of_reach(data: &DataFolder, site: &Site, gateway: &Ga
         |gateway: &GatewayFixture| inspect::ports(&inspect::run_of(data.path(), gateway.client.pid()));
     let own = ports_of(gateway);
     let neighbours = ports_of(&neighbour);
-    assert_eq!((own.len(), neighbours.len()), (4, 4), "egress proxy, CDP proxy, debugger and engine of both");
+    let what = "CDP proxy, debugger and engine of both, and the ports of their egress proxies: for browsers that an \
+                engine starts, for the browser itself, and for its one context";
+    assert_eq!((own.len(), neighbours.len()), (6, 6), "{what}");
     let ports: Vec<_> = own.into_iter().chain(neighbours).collect();
 
     // A direct request gets a clear refusal.

@@ -6,7 +6,7 @@ use super::{super::message::unknown_session, *};
 use crate::downloads::Downloads;
 
 fn rules(targets: Targets) -> EngineRules {
-    EngineRules { targets, downloads: None, forgets_crashed_pages: true }
+    EngineRules { targets, downloads: None, context_ports: None, forgets_crashed_pages: true }
 }
 
 fn filter(targets: Targets) -> Filter {

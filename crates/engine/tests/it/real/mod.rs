@@ -196,6 +196,7 @@ fn base(options: EngineOptions, run: Arc<RunFolder>, proxy: u16) -> EngineBase {
         ports: Ports::new(&run),
         run,
         proxy: ([127, 0, 0, 1], proxy).into(),
+        egress: Arc::new(crate::FixedEgress(([127, 0, 0, 1], proxy).into())),
         tools_changed: Arc::new(|_| {}),
     }
 }

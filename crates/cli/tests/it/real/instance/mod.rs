@@ -10,7 +10,7 @@ mod profile;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use greenroom_core::{Call, Engine, Instance, InstanceId, NoAgent, Reply, Seat, StartError};
-use greenroom_egress::Proxy;
+use greenroom_egress::{Proxy, ProxyOptions};
 use greenroom_engine::{
     EngineBase, EngineOptions, PlaywrightEngine, browser::InstallPaths, launcher::Launcher, ports::Ports,
     run_folder::RunFolder,
@@ -35,7 +35,7 @@ impl InstanceFixture {
         let data = DataFolder::new();
         let run = Arc::new(RunFolder::claim(data.path()).unwrap());
         let ports = Ports::new(&run);
-        let proxy = Proxy::start(Arc::new(ports.clone()), None).await.unwrap();
+        let proxy = Proxy::start(ProxyOptions::new(Arc::new(ports.clone()))).await.unwrap();
         Self { launcher: Launcher::start(run.tag()).unwrap(), data, run, ports, proxy }
     }
 
@@ -67,6 +67,7 @@ impl InstanceFixture {
             run: self.run.clone(),
             ports: self.ports.clone(),
             proxy: self.proxy.address(),
+            egress: self.proxy.ports(),
             tools_changed: Arc::new(|_| {}),
         });
         engine.start(InstanceId(0)).await

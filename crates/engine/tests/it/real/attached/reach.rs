@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use greenroom_core::{InstanceId, network_verdict::OwnPorts, settings::Cap};
+use greenroom_core::{InstanceId, network::OwnPorts, settings::Cap};
 use greenroom_engine::{Endpoint, launcher::TAG};
 use greenroom_testkit::{
     DebuggerProxy, Site, TEST_TIMEOUT, UserBrowser, eventually,
