@@ -93,7 +93,7 @@ impl SeatProcessFactory for AttachedFactory {
             let tab = tab.ok_or_else(|| StartError::new("there is no tab for the seat"))?;
             let spec = command::for_seat(&self.engine.options, folder)?;
             let spec = command::load_tab_guard(spec, &self.engine.options, self.folder.path(), tab)?;
-            let spec = command::configure_address(spec, self.browser.handle().address(), self.folder.path())?;
+            let spec = command::connect_to(spec, self.browser.handle().address());
             self.engine.start_node(spec).await.map(Into::into)
         })
     }

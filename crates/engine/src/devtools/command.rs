@@ -8,11 +8,8 @@ use std::{
 };
 
 use greenroom_core::StartError;
-use serde_json::json;
 
-use crate::{
-    EngineOptions, install::DEVTOOLS, launcher::ProcessSpec, orphan_tabs::LIST, run_folder::write_atomically,
-};
+use crate::{EngineOptions, install::DEVTOOLS, launcher::ProcessSpec, orphan_tabs::LIST};
 
 /// Flags of every start.
 const FLAGS: [&str; 4] = [
@@ -36,8 +33,10 @@ const VARIABLES: [&str; 3] = [
 /// Where the engine writes its own files, below the seat's folder.
 const TEMPORARY: &str = "tmp";
 
-/// Below an instance's folder: configuration for Node that must not be visible on its command line.
-const CONFIG: &str = "engine.json";
+/// The variable with the address of the browser, and the script that passes it to the engine and removes it.
+const ADDRESS_VARIABLE: &str = "GREENROOM_BROWSER";
+const ADDRESS_ARGUMENT: &str =
+    "process.argv.push('--wsEndpoint', process.env.GREENROOM_BROWSER); delete process.env.GREENROOM_BROWSER";
 
 const TAB_GUARD: (&str, &str) = ("tab_guard.mjs", include_str!("tab_guard.mjs"));
 
@@ -76,24 +75,12 @@ pub(super) fn for_seat(options: &EngineOptions, folder: &Path) -> Result<Process
     Ok(spec.env("TMPDIR", temporary).folder(folder))
 }
 
-/// Makes the engine attach to a browser that greenroom started.
-pub(super) fn connect_to(spec: ProcessSpec, address: &str) -> ProcessSpec {
-    spec.arg("--wsEndpoint").arg(address)
-}
-
-/// Makes the engine connect to an attached browser. Any program that knows the address can drive the browser, so the address
-/// is in a file that only this user can read.
-pub(super) fn configure_address(
-    spec: ProcessSpec,
-    address: &str,
-    instance: &Path,
-) -> Result<ProcessSpec, StartError> {
-    let config = json!({ "wsEndpoint": address });
-    let path = instance.join(CONFIG);
-    write_atomically(&path, config.to_string().as_bytes()).map_err(|error| {
-        StartError::new(format!("cannot write to the data folder: {error}: `{}`", path.display()))
-    })?;
-    Ok(spec.arg("--config").arg(path))
+/// Makes the engine connect to a browser. Any program that knows the address can drive the browser, and every user of the
+/// machine can read command lines. So the address is in the environment, which only this user can read, and a script makes an
+/// argument of it inside Node.
+pub(super) fn connect_to(mut spec: ProcessSpec, address: &str) -> ProcessSpec {
+    spec.args.insert(0, import_inline(ADDRESS_ARGUMENT).into());
+    spec.env(ADDRESS_VARIABLE, address)
 }
 
 /// Writes the script that keeps the engine to its own tabs into an instance's folder.
@@ -145,9 +132,7 @@ fn url_pattern(origin: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt};
-
-    use serde_json::Value;
+    use std::fs;
 
     use super::*;
     use crate::browser::{InstallPaths, System};
@@ -190,7 +175,6 @@ mod tests {
                 assert!(spec.env.iter().any(|(key, value)| key == name && value == "1"), "{name}");
             }
         }
-        assert!(command_line(&with_seat).ends_with("--wsEndpoint ws://127.0.0.1:1/x"), "{with_seat:?}");
     }
 
     /// The engine's own files stay in the seat's folder.
@@ -219,17 +203,18 @@ mod tests {
         }
     }
 
-    /// The address of an attached browser is in a file that no other user can read, and not on the command line.
+    /// Every user can read command lines, so the browser's address is in the environment.
     #[test]
     fn browser_address_is_not_on_the_command_line() {
         let (data, options) = machine();
         let address = "ws://127.0.0.1:1/se-cret";
-        let spec = configure_address(for_seat(&options, data.path()).unwrap(), address, data.path()).unwrap();
-        let spec = load_tab_guard(spec, &options, data.path(), "TAB").unwrap();
-        assert!(!format!("{spec:?}").contains("se-cret"), "{spec:?}");
-        let path = data.path().join(CONFIG);
-        let config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        assert_eq!(config, json!({ "wsEndpoint": address }));
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let spec = connect_to(for_seat(&options, data.path()).unwrap(), address);
+        assert!(!spec.args.iter().any(|arg| arg.to_string_lossy().contains("se-cret")), "{spec:?}");
+        assert!(spec.env.iter().any(|(key, value)| key == ADDRESS_VARIABLE && value == address));
+        let script = spec.args[0].to_string_lossy();
+        assert!(
+            script.starts_with("--import=data:")
+                && script.contains(ADDRESS_VARIABLE.replace('_', "%5F").as_str())
+        );
     }
 }

@@ -1,12 +1,14 @@
-//! The Node process that serves all seats of an instance, over HTTP on loopback.
+//! The Node process that serves all seats of an instance, over HTTP on loopback. It answers
+//! only requests with a secret, which greenroom makes for each process.
 
 use std::{net::TcpListener, time::Duration};
 
 use greenroom_core::{StartError, port::human};
 use greenroom_mcp::link::http::Endpoint;
 use tokio::time::timeout;
+use uuid::Uuid;
 
-use super::{NAME, PlaywrightEngine, STDERR_PARSER, command};
+use super::{NAME, PlaywrightEngine, STDERR_PARSER, command, preload};
 use crate::{
     browser_handle::BrowserHandle,
     launcher::ProcessSpec,
@@ -46,6 +48,8 @@ impl NodeServer {
                 .arg(port.to_string())
                 // The engine would end a session whose pings go unanswered; greenroom checks it itself.
                 .env("PLAYWRIGHT_MCP_PING_TIMEOUT_MS", "0");
+            let secret = Uuid::new_v4().simple().to_string();
+            let spec = preload::require_secret(spec, &secret);
             let (process, pipes, ready) = engine.start_node(NAME, spec, STDERR_PARSER).await?;
             let address = explain_by_exit(&process, async {
                 match timeout(READY_WITHIN, ready).await {
@@ -63,6 +67,7 @@ impl NodeServer {
                         StartError::new(format!("the engine listens on an invalid address: `{address}`"))
                     })?;
                     let endpoint = Endpoint::new(uri)
+                        .and_then(|endpoint| endpoint.with_header(preload::SECRET_HEADER, &secret))
                         .map_err(|error| StartError::new(format!("cannot connect to the engine: {error}")))?;
                     return Ok(Self { process, endpoint, _pipes: pipes, _port: guard });
                 }

@@ -17,7 +17,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::{
     Method, Request, Response, StatusCode, Uri,
     body::{Frame, Incoming},
-    header::{ACCEPT, CONTENT_TYPE, HeaderValue},
+    header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue},
     http::uri::Scheme,
 };
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -69,6 +69,8 @@ const RESUMES_MAX: u32 = 3;
 pub struct Endpoint {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     uri: Uri,
+    /// A header of every request, with a secret.
+    header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl Endpoint {
@@ -89,7 +91,15 @@ impl Endpoint {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .build(connector);
-        Ok(Self { client, uri })
+        Ok(Self { client, uri, header: None })
+    }
+
+    /// The same server, with a header in every request. Its value is a secret.
+    pub fn with_header(mut self, name: &'static str, value: &str) -> io::Result<Self> {
+        let mut value = HeaderValue::try_from(value).map_err(io::Error::other)?;
+        value.set_sensitive(true);
+        self.header = Some((HeaderName::from_static(name), value));
+        Ok(self)
     }
 
     /// A new session with the server. It exists there once [`Peer::initialize`] succeeded.
@@ -213,6 +223,9 @@ impl HttpLink {
 
     fn request(&self, method: Method) -> hyper::http::request::Builder {
         let mut request = Request::builder().method(method).uri(&self.endpoint.uri);
+        if let Some((name, value)) = &self.endpoint.header {
+            request = request.header(name, value);
+        }
         if let Some(session) = self.session.get() {
             request = request.header(SESSION, session);
         }
