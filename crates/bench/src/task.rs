@@ -106,7 +106,9 @@ pub fn measure(programs: &Programs, _: bool) -> Section {
          details, goes through tabs, fills a form that refuses it once, and places the order, in 20 calls of browser tools. It is a \
          script, but it has only what it was sent: it finds elements in these texts by role and name, and looks there whether a call \
          has had its effect. Where an answer does not show that, it asks for more: with the engine alone it reads the file that \
-         the answer links to, with `raw` it recalls the whole snapshot, otherwise it searches in it with `get_content`. The shop \
+         the answer links to, with `raw` it recalls the whole snapshot, otherwise it searches in it with `get_content`. \
+         With `core` it asks `more_tools` for the names of the tools that are not listed and for the parameters of the two that it \
+         needs, and runs them through it. The shop \
          has the order in the end, each time the same. Counted is every text it received, by the tokenizer o200k; tools and \
          instructions, which every conversation begins with, stand apart.\n\n{table}"
     );
@@ -117,7 +119,7 @@ pub fn measure(programs: &Programs, _: bool) -> Section {
 async fn run(client: Client, delivery: SnapshotDelivery, site: &Site) -> TokenCost {
     let initialized = client.initialize("2025-11-25", json!({})).await;
     let listed = client.request("tools/list", json!({})).await;
-    let cost = ShoppingAgent::new(&client, delivery).run(site).await;
+    let cost = ShoppingAgent::new(&client, delivery).with_listed_tools(&listed).run(site).await;
     client.close_stdin().await;
     client.wait().await;
     TokenCost {

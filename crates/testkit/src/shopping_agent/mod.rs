@@ -45,6 +45,10 @@ pub struct ShoppingAgent<'a> {
     session: Option<&'static str>,
     /// An agent forgets everything that it was sent after this many calls.
     memory: usize,
+    /// The tools that the agent was listed, if it keeps to them; it reaches all others through `more_tools`.
+    listed: Option<Vec<String>>,
+    /// The tools that `more_tools` has described to it.
+    described: Vec<String>,
     delivery: SnapshotDelivery,
     received: Vec<String>,
     /// How often an agent had to ask for more.
@@ -70,6 +74,8 @@ impl<'a> ShoppingAgent<'a> {
             turn: 0,
             session: None,
             memory: usize::MAX,
+            listed: None,
+            described: Vec::new(),
             delivery,
             received: Vec::new(),
             follow_ups: 0,
@@ -79,6 +85,15 @@ impl<'a> ShoppingAgent<'a> {
     /// The agent forgets everything that it was sent after so many calls, as a client does that shortens its history.
     pub fn forgets_after(mut self, calls: usize) -> Self {
         self.memory = calls;
+        self
+    }
+
+    /// The agent knows only the tools in this answer of `tools/list`. It asks `more_tools` for the names of the others and
+    /// for the parameters of each that it needs, and runs it through `more_tools`, as a model has to.
+    pub fn with_listed_tools(mut self, listed: &Value) -> Self {
+        let tools = listed["result"]["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+        self.listed =
+            Some(tools.iter().filter_map(|tool| tool["name"].as_str()).map(ToOwned::to_owned).collect());
         self
     }
 
@@ -238,12 +253,30 @@ impl<'a> ShoppingAgent<'a> {
         self.received.last().cloned().unwrap_or_default()
     }
 
-    /// Calls a tool, which must succeed, and keeps what a model would be given of its answer.
-    async fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let mut arguments = arguments;
+    /// Calls a tool, if need be through `more_tools`.
+    async fn call(&mut self, tool: &str, mut arguments: Value) -> Value {
         if let Some(session) = self.session.filter(|_| tool != "get_content") {
             arguments["sessionId"] = json!(session);
         }
+        let is_listed = |listed: &Vec<String>| listed.iter().any(|name| name == tool);
+        if self.listed.as_ref().is_none_or(is_listed) {
+            return self.call_listed(tool, arguments).await;
+        }
+        if self.described.is_empty() {
+            self.call_listed("more_tools", json!({})).await;
+            let names = self.received.last().map_or("", String::as_str);
+            let named = names.lines().any(|line| line.split(':').next() == Some(tool));
+            assert!(named, "`more_tools` does not name `{tool}`: {names}");
+        }
+        if !self.described.iter().any(|name| name == tool) {
+            self.call_listed("more_tools", json!({ "tool": tool })).await;
+            self.described.push(tool.to_owned());
+        }
+        self.call_listed("more_tools", json!({ "tool": tool, "arguments": arguments })).await
+    }
+
+    /// Calls a tool, which must succeed, and keeps what a model would be given of its answer.
+    async fn call_listed(&mut self, tool: &str, arguments: Value) -> Value {
         let response = self.agents[self.turn].0.call(tool, arguments.clone()).await;
         let text = text_of(&response);
         assert!(response["result"]["isError"] != true, "`{tool}` failed with {arguments}: {text}");

@@ -64,6 +64,35 @@ pub async fn place_orders(forms: &[(SnapshotDelivery, &str, f64)]) {
     }
 }
 
+/// With `auto` and `tools.profile = "core"`, the task succeeds for an agent that keeps to the listed tools and asks `more_tools`
+/// for the others: tools and instructions included, for at most the promised part of what the engine alone costs with its own.
+#[tokio::test]
+async fn shopping_task_with_core_tools_costs_few_tokens() {
+    let data = DataFolder::new();
+    let site = Site::start().await;
+    let alone = engine(data.path()).spawn();
+    let folder = alone.home().to_owned();
+    let all = tokens_with_tools(&alone, SnapshotDelivery::Files(folder), &site).await;
+    drop(alone);
+    let client = launch(data.path(), &["--tools-profile", "core"]).spawn();
+    let core = tokens_with_tools(&client, SnapshotDelivery::Auto, &site).await;
+    let ratio = core / all;
+    assert!(ratio <= AUTO_MAX, "{core} of {all} tokens: {ratio:.4}");
+    client.close_stdin().await;
+    client.wait().await;
+}
+
+/// The tokens of everything that an agent received in its task and before it: tools, instructions, answers.
+async fn tokens_with_tools(client: &Client, delivery: SnapshotDelivery, site: &Site) -> f64 {
+    let hello = client.initialize(REVISION, json!({})).await;
+    let listed = client.request("tools/list", json!({})).await;
+    let cost = ShoppingAgent::new(client, delivery).with_listed_tools(&listed).run(site).await;
+    let tools = listed["result"]["tools"].as_array().unwrap().iter().map(ToString::to_string);
+    let instructions = hello["result"]["instructions"].as_str().unwrap_or_default().to_owned();
+    let texts = cost.received.into_iter().chain(tools).chain([instructions]);
+    texts.map(|text| o200k_base_singleton().count_ordinary(&text)).sum::<usize>() as f64
+}
+
 /// The task succeeds with `auto` also for an agent that forgets everything after eight calls, and for two agents that
 /// take turns in one session.
 #[tokio::test]
