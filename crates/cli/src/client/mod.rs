@@ -8,6 +8,7 @@ mod codex;
 mod continue_dev;
 mod copilot;
 mod cursor;
+mod devin;
 pub mod diff;
 pub mod file;
 mod gemini;
@@ -41,7 +42,11 @@ pub enum ClientApp {
     Vscode,
     /// Codex
     Codex,
-    /// Windsurf
+    /// Devin Desktop, formerly Windsurf
+    #[value(name = "windsurf", alias = "devin")]
+    Devin,
+    /// Windsurf before it became Devin Desktop
+    #[value(skip)]
     Windsurf,
     /// Zed
     Zed,
@@ -108,12 +113,21 @@ impl ClientApp {
             Self::Cursor => &cursor::SPEC,
             Self::Vscode => &vscode::SPEC,
             Self::Codex => &codex::SPEC,
+            Self::Devin => &devin::SPEC,
             Self::Windsurf => &windsurf::SPEC,
             Self::Zed => &zed::SPEC,
             Self::Gemini => &gemini::SPEC,
             Self::Copilot => &copilot::SPEC,
             Self::OpenCode => &opencode::SPEC,
             Self::Continue => &continue_dev::SPEC,
+        }
+    }
+
+    /// The client that this user has under this name on the command line: Devin Desktop, or an older Windsurf.
+    pub fn in_use(self, env: &ProcessEnv) -> Self {
+        match self {
+            Self::Devin if windsurf::is_in_use(env) => Self::Windsurf,
+            other => other,
         }
     }
 

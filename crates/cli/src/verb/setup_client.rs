@@ -94,6 +94,7 @@ pub fn run(
     args: &ClientArgs,
     as_json: bool,
 ) -> anyhow::Result<ExitCode> {
+    let client = client.in_use(env);
     let scope = if args.project { EntryScope::Project } else { EntryScope::User };
     if args.skill {
         return setup_skill::run(env, client, scope, args, as_json);

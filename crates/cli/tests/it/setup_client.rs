@@ -18,7 +18,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_greenroom");
 struct ClientCase {
     client: &'static str,
     file: &'static str,
-    /// The file of a project; empty if the client has none.
+    /// The file of a project.
     project: &'static str,
     other: &'static str,
     broken: &'static str,
@@ -55,9 +55,9 @@ const CASES: [ClientCase; 10] = [
     },
     ClientCase {
         client: "windsurf",
-        file: "home/.codeium/windsurf/mcp_config.json",
-        project: "",
-        other: "{\n  \"mcpServers\": {\n    \"other\": { \"serverUrl\": \"http://localhost:1/mcp\" }\n  }\n}\n",
+        file: "home/.config/devin/mcp_config.json",
+        project: "cwd/.devin/mcp_config.json",
+        other: "{\n  \"mcpServers\": {\n    \"other\": { \"url\": \"http://localhost:1/mcp\" }\n  }\n}\n",
         broken: "{\n  \"mcpServers\": []\n}\n",
     },
     ClientCase {
@@ -291,14 +291,6 @@ fn read_only_folder_error_names_it() {
 fn project_entry_is_written_to_the_working_directory() {
     for ClientCase { client, project, .. } in CASES {
         let fixture = CliFixture::new();
-        if project.is_empty() {
-            let refused = run(&fixture, &["setup", client, "--project", "--yes"]);
-            assert!(
-                refused.starts_with("exit code: 2\n") && refused.contains("reads no file of a project"),
-                "{refused}"
-            );
-            continue;
-        }
         let printed = run(&fixture, &["setup", client, "--project", "--yes"]);
         assert!(printed.starts_with("exit code: 0\n"), "{printed}");
         assert!(printed.contains("added: `[CWD]/"), "{printed}");
@@ -395,6 +387,30 @@ fn client_path_variables_are_respected() {
         run(&fixture, &["setup", client, "--yes"]);
         assert!(fixture.read(&format!("home/xdg/{file}")).is_some(), "{file}");
     }
+}
+
+/// Where only an older Windsurf has been used its file is written, with its own key for an address, and it reads no file of a
+/// project. Once there is a Devin Desktop its file is written, under either name of the client.
+#[test]
+fn older_windsurf_keeps_its_file() {
+    let (old, new) = ("home/.codeium/windsurf/mcp_config.json", "home/.config/devin/mcp_config.json");
+    let url = "http://127.0.0.1:34501/mcp";
+    let fixture = CliFixture::new().file("home/.codeium/windsurf/memories/x", "");
+    for client in ["windsurf", "devin"] {
+        let refused = run(&fixture, &["setup", client, "--project", "--yes"]);
+        assert!(
+            refused.starts_with("exit code: 2\n") && refused.contains("Windsurf reads no file of a project"),
+            "{refused}"
+        );
+        run(&fixture, &["setup", client, "--yes", "--url", url]);
+    }
+    assert!(fixture.read(old).unwrap().contains(&format!("\"serverUrl\": \"{url}\"")));
+    assert_eq!(fixture.read(new), None);
+
+    let fixture = fixture.file("home/.config/devin/config.json", "{}");
+    let printed = run(&fixture, &["setup", "devin", "--yes", "--url", url]);
+    assert!(printed.contains("added: `[HOME]/.config/devin/mcp_config.json`"), "{printed}");
+    assert!(fixture.read(new).unwrap().contains(&format!("\"url\": \"{url}\"")));
 }
 
 /// OpenCode's file with comments is used where it exists, and its servers are where the file has them: in `mcp`, or in
