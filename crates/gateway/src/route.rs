@@ -95,9 +95,10 @@ impl CallRequest {
         Self { session: outer.session.clone(), response_options, ..self }
     }
 
-    /// The same call in this session, answered in this mode, unless its arguments name others.
-    pub(crate) fn in_session(self, session: SessionId, mode: ResponseMode) -> Self {
-        let response_options = ResponseOptions { mode: Some(mode), ..self.response_options };
+    /// The same call in this session, answered in this mode, or without one as the settings say; unless its arguments name
+    /// others.
+    pub(crate) fn in_session(self, session: SessionId, mode: Option<ResponseMode>) -> Self {
+        let response_options = ResponseOptions { mode, ..self.response_options };
         Self { session: Some(session), response_options, ..self }
     }
 
@@ -246,7 +247,7 @@ mod tests {
             (r#"{"mode":"diff","sessionId":"t"}"#, "t", ResponseMode::Diff),
         ] {
             let given = request(&format!(r#"{{"name":"t","arguments":{arguments}}}"#)).unwrap();
-            let mut given = given.in_session(SessionId::new("s").unwrap(), refs);
+            let mut given = given.in_session(SessionId::new("s").unwrap(), Some(refs));
             given.take_selectors(InjectedParameters::ALL).unwrap();
             assert_eq!(given.session.unwrap().as_str(), session, "{arguments}");
             assert_eq!(given.response_options.mode, Some(mode), "{arguments}");

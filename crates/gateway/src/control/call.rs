@@ -56,7 +56,7 @@ pub struct CommandCall {
     /// The tool's arguments: an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Raw>,
-    /// How much of the answer is sent: a word of the tools' parameter `mode`; `auto` by default.
+    /// How much of the answer is sent: a word of the tools' parameter `mode`; as the setting `responses` says by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// The folder in which the command was run: the call may use files there.
@@ -120,12 +120,16 @@ async fn run(gateway: &Arc<Gateway>, given: CommandCall) -> Result<CommandAnswer
     let caller = Caller::command_line(Arc::new(CommandLineAgent(given.folder)));
     let session = SessionId::new(&given.session)
         .map_err(|invalid| bad_call(invalid.to_string().replace("sessionId", "session")))?;
-    let mode = ResponseMode::from_word(given.mode.as_deref().unwrap_or("auto"));
-    let mode = mode.ok_or_else(|| bad_call(InvalidOption::Mode(MODE).to_string()))?;
     let searched = match &given.command {
         Some(BrowserCommand::Find { text }) => Some(text.clone()),
         _ => None,
     };
+    // The result of a search is what the command is for, and its exit code says whether there is one.
+    let fallback = searched.as_ref().map(|_| "auto");
+    let mode = given.mode.as_deref().or(fallback).map(|word| {
+        ResponseMode::from_word(word).ok_or_else(|| bad_call(InvalidOption::Mode(MODE).to_string()))
+    });
+    let mode = mode.transpose()?;
     let (tool, arguments) = match (given.command, given.tool) {
         (Some(command), None) if given.arguments.is_none() => {
             let (tool, arguments) = tool_of(gateway, &caller, &session, &command).await?;
@@ -188,7 +192,7 @@ async fn nearest_elements(
     };
     let mut turn = Turns::default().take();
     turn.wait().await;
-    let request = request.in_session(session, ResponseMode::As(Responses::Inline));
+    let request = request.in_session(session, Some(ResponseMode::As(Responses::Inline)));
     let answer = read_body(call::run_request(gateway, caller, request, turn).await);
     let Ok(Page { items }) = serde_json::from_str(&answer.text) else {
         tracing::debug!(text = answer.text, "the page cannot be read for the nearest texts");

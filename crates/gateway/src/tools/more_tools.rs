@@ -123,7 +123,7 @@ mod tests {
         }
         let outer = json!({ "tool": "t", "arguments": {} });
         let outer = CallRequest::from_parts(NAME, Some(greenroom_core::raw::encode(&outer)), None).unwrap();
-        let outer = outer.in_session(SessionId::new("s").unwrap(), ResponseMode::Diff);
+        let outer = outer.in_session(SessionId::new("s").unwrap(), Some(ResponseMode::Diff));
         let inner = inner_call(&outer).unwrap().unwrap();
         assert_eq!(inner.session, outer.session, "the command line names its session outside the arguments");
         assert_eq!(inner.response_options.mode, Some(ResponseMode::Diff));

@@ -67,6 +67,17 @@ async fn screenshots_are_written_in_full_size() {
     }
 }
 
+/// Commands answer as the setting `responses` says, unless they name a mode.
+#[tokio::test]
+async fn commands_follow_the_setting_responses() {
+    let setup = FakeEngineSetup::new().set("responses", "refs");
+    let _server = setup.serve().await;
+    let said = run(&setup, &["call", "echo", "text=hello"]).await;
+    assert!(said.code == 0 && said.stdout.starts_with("{\"ref_id\":"), "{said:?}");
+    let whole = run(&setup, &["call", "echo", "text=hello", "--mode", "auto"]).await;
+    assert_eq!(whole.stdout, "hello\n");
+}
+
 /// Exit codes and errors: a tool that fails, tools and commands that do not exist, wrong arguments.
 #[tokio::test]
 async fn failed_commands_have_exit_code_and_error() {

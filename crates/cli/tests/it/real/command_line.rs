@@ -57,6 +57,7 @@ async fn mcp_client_and_commands_share_a_session() {
     check(&stale, 1, "e9999");
     check(&run(&["find", "FIRST ENTRY"]).await, 0, "[ref=");
     check(&run(&["find", "no such text anywhere"]).await, 1, "No matches");
+    check(&run(&["find", "no such text anywhere", "--mode", "auto"]).await, 1, "No matches");
     let misspelt = run(&["find", "Opne menu"]).await;
     check(&misspelt, 1, &format!("Nearest on the page:\n- button \"Open menu\" [ref={button}]"));
     check(&run(&["eval", "document.title.length + 1"]).await, 0, "### Result");
