@@ -188,7 +188,9 @@ impl Launcher {
 
     /// Starts a child that outlives greenroom and that greenroom never ends. Its stderr goes into `stderr`, if given.
     pub async fn spawn_detached(&self, spec: ProcessSpec, stderr: Option<File>) -> io::Result<DetachedChild> {
-        let child = self.run_on_launcher_thread(Box::new(|_| detach(spec, Stdio::null(), stderr))).await?;
+        let child = self
+            .run_on_launcher_thread(Box::new(|_| detach(spec, Stdio::null(), Stdio::null(), stderr)))
+            .await?;
         watch_detached(child)
     }
 
@@ -198,8 +200,9 @@ impl Launcher {
         &self,
         spec: ProcessSpec,
         log: File,
+        stdin: File,
     ) -> io::Result<(DetachedChild, ChildStdout)> {
-        let start: StartChild = Box::new(|_| detach(spec, Stdio::piped(), Some(log)));
+        let start: StartChild = Box::new(|_| detach(spec, stdin.into(), Stdio::piped(), Some(log)));
         let mut child = self.run_on_launcher_thread(start).await?;
         let stdout = child.stdout.take().ok_or_else(|| io::Error::other("the child has no stdout"))?;
         Ok((watch_detached(child)?, stdout))
@@ -249,7 +252,7 @@ fn launch(spec: ProcessSpec, tag: &str) -> io::Result<Child> {
 /// Starts a child that outlives greenroom.
 #[allow(clippy::disallowed_methods, reason = "this is the launcher thread")]
 #[allow(unsafe_code, reason = "pre_exec is unsafe; the closure makes one system call and allocates nothing")]
-fn detach(spec: ProcessSpec, stdout: Stdio, stderr: Option<File>) -> io::Result<Child> {
+fn detach(spec: ProcessSpec, stdin: Stdio, stdout: Stdio, stderr: Option<File>) -> io::Result<Child> {
     let mut command = std::process::Command::new(&spec.program);
     let is_own = |name: &OsStr| name.to_string_lossy().starts_with(OWN_PREFIX);
     command.args(&spec.args).env_clear().envs(std::env::vars_os().filter(|(name, _)| !is_own(name)));
@@ -258,7 +261,7 @@ fn detach(spec: ProcessSpec, stdout: Stdio, stderr: Option<File>) -> io::Result<
         command.current_dir(folder);
     }
     let stderr = stderr.map_or_else(Stdio::null, Stdio::from);
-    command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    command.stdin(stdin).stdout(stdout).stderr(stderr);
     // SAFETY: between fork and exec only async-signal-safe calls are allowed; setsid is.
     unsafe {
         // In a session of its own, no signal of greenroom's terminal can end it.

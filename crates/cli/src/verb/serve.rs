@@ -83,6 +83,9 @@ pub async fn run(
     // Write the file after the socket exists: who reads it connects to the socket.
     let server_file = app.run_folder().0.join(control::SERVER_FILE);
     run_folder::write_atomically(&server_file, url.as_bytes()).context("cannot write to the data folder")?;
+    if args.background {
+        background::release_start_lock().context("cannot release the lock of the start")?;
+    }
     // The kernel accepts connections from here on; a program that waits for this line may connect. A closed stdout is fine.
     let _ = writeln!(std::io::stdout().lock(), "ready: {url}/mcp");
     tracing::info!(url, "ready");

@@ -1,11 +1,12 @@
 //! Starts `greenroom serve` in the background for a command that finds no server, and waits until it is ready.
 //!
 //! The server is detached: it outlives this command, and ends by itself (`server.idle_exit`). A lock file lets only one
-//! command start a server; the others wait and then find it.
+//! command start a server; the others wait and then find it. The server inherits the lock as its stdin and keeps it until it
+//! is ready, so that no second server starts if this command is killed meanwhile.
 
 use std::{
     ffi::OsString,
-    fs::File,
+    fs::{self, File},
     io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
     time::Duration,
@@ -64,7 +65,7 @@ pub async fn start(
     };
     run_folder::make_private(data).map_err(|error| failed("cannot use the data folder", &error))?;
     let locked = timeout(START_TIMEOUT, lock(data.join(LOCK))).await;
-    let _lock = locked
+    let lock = locked
         .map_err(|_| failed("another command is starting one", &"it does not come to an end"))?
         .map_err(|error| failed("cannot write to the data folder", &error))?;
     if let Some(found) = running(data, session).await? {
@@ -76,9 +77,10 @@ pub async fn start(
     let program = std::env::current_exe().map_err(|error| failed("cannot find this program", &error))?;
     // No tag: otherwise a later greenroom would kill the server as a leftover of this command.
     let launcher = Launcher::start("").map_err(|error| failed("cannot start a thread", &error))?;
+    let servers_lock = lock.try_clone().map_err(|error| failed("cannot share the lock", &error))?;
     let spec = arguments(resolved, config_sources, ProcessSpec::new(program));
     let (child, stdout) = launcher
-        .spawn_server(spec, stderr)
+        .spawn_server(spec, stderr, servers_lock)
         .await
         .map_err(|error| failed("cannot run this program", &error))?;
     let mut stdout = BufReader::new(stdout);
@@ -114,7 +116,14 @@ pub fn idle_exit(resolved: &Resolved) -> Option<Duration> {
     }
 }
 
-/// Waits until no other command holds the lock, and takes it. Closing the file frees it.
+/// Frees the lock that this server has from the command that started it, now that other commands find the server.
+pub fn release_start_lock() -> io::Result<()> {
+    rustix::stdio::dup2_stdin(fs::File::open("/dev/null")?)?;
+    Ok(())
+}
+
+/// Waits until no other command and no starting server holds the lock, and takes it. It is free once all processes that have
+/// the file have closed it.
 async fn lock(path: PathBuf) -> io::Result<File> {
     let locked = tokio::task::spawn_blocking(move || {
         let file = run_folder::private_file().create(true).write(true).truncate(false).open(path)?;

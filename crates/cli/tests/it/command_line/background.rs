@@ -1,11 +1,19 @@
 //! Servers that commands start in the background.
 
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
 use greenroom_testkit::{
-    TEST_TIMEOUT,
-    process::{Signal, alive, signal, wait_gone},
+    TEST_TIMEOUT, eventually,
+    process::{Signal, alive, signal, wait_gone, with_argument},
     within,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{command, run};
 use crate::{
@@ -69,6 +77,99 @@ async fn unused_server_ends() {
     within(TEST_TIMEOUT, wait_gone(servers.0[0])).await;
     let after = run_verb(&setup, &["status", "--json"]).await.json();
     assert_eq!(after, serde_json::json!([]));
+}
+
+/// A server that an MCP client has joined does not end while the client is connected, and ends after it has left.
+#[tokio::test]
+async fn joined_client_keeps_the_server() {
+    const IDLE: Duration = Duration::from_millis(200);
+    let setup = FakeEngineSetup::new().set("server.idle_exit", "200ms");
+    run(&setup, &["call", "echo", "text=x"]).await;
+    let servers = Servers::of(&setup).await;
+    let client = setup.client().await;
+    let status = run_verb(&setup, &["status", "--json"]).await.json();
+    assert_eq!(status.as_array().unwrap().len(), 1, "the client joins the server: {status}");
+    assert_eq!(run(&setup, &["close"]).await.code, 0);
+    // Nothing happens to wait for: a server that counts the client as no use would end within this time.
+    let closed = Instant::now();
+    while closed.elapsed() < IDLE * 5 {
+        client.request("ping", json!({})).await;
+        assert!(alive(servers.0[0]), "the server ended, and a client is connected");
+    }
+    client.close_stdin().await;
+    client.wait().await;
+    within(TEST_TIMEOUT, wait_gone(servers.0[0])).await;
+}
+
+/// A command that is interrupted while its server starts leaves that server to later commands, and no second one is started
+/// meanwhile.
+#[tokio::test]
+async fn interrupted_start_leaves_one_server() {
+    let setup = FakeEngineSetup::new();
+    let data = setup.data().display().to_string();
+    let mut first = command(&setup, &["call", "echo", "text=first"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let is_server = |(_, line): &(u32, Vec<String>)| line.iter().any(|word| word == "--background");
+    let server =
+        eventually("a server that starts", || with_argument(&data).into_iter().find(is_server)).await.0;
+    let servers = Servers(vec![server]);
+    // It is stopped in the middle of its start, unless it has been faster.
+    signal(server, Signal::STOP);
+    signal(first.id().unwrap(), Signal::INT);
+    within(TEST_TIMEOUT, first.wait()).await.unwrap();
+    let second = command(&setup, &["call", "echo", "text=second"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (pid, lock) = (second.id().unwrap(), setup.data().join("start.lock"));
+    let is_ready = || fs::read_dir(setup.data().join("run")).into_iter().flatten().flatten();
+    let is_ready = || is_ready().any(|run| run.path().join("server").exists());
+    let waits = || (has_open(pid, &lock) || is_ready()).then_some(());
+    eventually("the second command to wait for the server", waits).await;
+    signal(server, Signal::CONT);
+    let second = VerbOutput::new(within(TEST_TIMEOUT, second.wait_with_output()).await.unwrap());
+    assert_eq!(
+        (second.code, second.stdout.as_str(), second.stderr.as_str()),
+        (0, "second\n", ""),
+        "{second:?}"
+    );
+    assert_eq!(Servers::of(&setup).await.0, servers.0);
+    // The server has given the lock of the start back.
+    fs::File::open(lock).unwrap().try_lock().unwrap();
+}
+
+/// Whether this process has opened this file.
+fn has_open(pid: u32, file: &Path) -> bool {
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    files.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|path| path == file)
+}
+
+/// A user who may not write the data folder is told so, with exit code 3. If the tests run as root, which may write
+/// everywhere, the command runs as the user `nobody`.
+#[tokio::test]
+async fn missing_permission_to_start_is_reported() {
+    let setup = FakeEngineSetup::new();
+    fs::set_permissions(setup.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(setup.path("home"), fs::Permissions::from_mode(0o555)).unwrap();
+    // That user must be able to reach the program.
+    let binary = setup.path("greenroom");
+    fs::copy(env!("CARGO_BIN_EXE_greenroom"), &binary).unwrap();
+    let mut command = tokio::process::Command::new(&binary);
+    command.args(["call", "echo", "text=x"]).env_clear().envs(setup.environment());
+    command.current_dir(setup.path("home")).stdin(Stdio::null()).kill_on_drop(true);
+    if rustix::process::geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    }
+    let said = VerbOutput::new(within(TEST_TIMEOUT, command.output()).await.unwrap());
+    fs::set_permissions(setup.path("home"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!((said.code, said.stdout.as_str()), (3, ""), "{said:?}");
+    for part in ["none can be started", "Permission denied", "hint: ", "--data-dir"] {
+        assert!(said.stderr.contains(part), "{part}: {said:?}");
+    }
 }
 
 /// If the server cannot start, or there is no data folder, the command fails with exit code 3 and the server's reason.

@@ -2,7 +2,11 @@
 
 use std::{fs, io::pipe, os::unix::net::UnixListener, process::Stdio};
 
-use greenroom_testkit::{TEST_TIMEOUT, process::Signal, process::signal, within};
+use greenroom_testkit::{
+    TEST_TIMEOUT, eventually,
+    process::{Signal, open_fds, signal},
+    within,
+};
 
 use super::{command, run};
 use crate::{
@@ -30,6 +34,31 @@ async fn interrupted_command_keeps_its_session() {
     gate.open();
     let second = within(TEST_TIMEOUT, second.wait_with_output()).await.unwrap();
     assert_eq!(String::from_utf8_lossy(&second.stdout), "after\n");
+}
+
+/// A command that is interrupted while it waits for its turn never runs.
+#[tokio::test]
+async fn interrupted_waiting_command_never_runs() {
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let client = http_client(&server).await;
+    let gate = setup.gate("gate");
+    let file = format!("file={}", gate.path());
+    let first = command(&setup, &["call", "wait", &file]).stdout(Stdio::null()).spawn().unwrap();
+    gate.arrived(1).await;
+    until_in_flight(&client, "default", 1).await;
+    let files = open_fds(server.pid());
+    let mut waiting = command(&setup, &["call", "set", "key=tea", "value=green"]).spawn().unwrap();
+    until_in_flight(&client, "default", 2).await;
+    signal(waiting.id().unwrap(), Signal::INT);
+    assert!(within(TEST_TIMEOUT, waiting.wait()).await.unwrap().code().is_none());
+    eventually("the end of its connection", || (open_fds(server.pid()) <= files).then_some(())).await;
+    gate.open();
+    let first = within(TEST_TIMEOUT, first.wait_with_output()).await.unwrap();
+    assert!(first.status.success(), "{first:?}");
+    // The next call of the session runs after all that came before it.
+    assert_eq!(run(&setup, &["call", "echo", "text=after"]).await.stdout, "after\n");
+    assert_eq!(setup.log().count("tools/call set"), 0, "{:?}", setup.log().lines());
 }
 
 /// A closed stdout is no failure.
