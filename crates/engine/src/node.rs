@@ -164,7 +164,7 @@ async fn version(launcher: &Launcher, name: &str, spec: ProcessSpec) -> Result<S
 
 /// The first executable file of this name on a search path. Relative entries are skipped: their meaning depends on where
 /// greenroom was started.
-pub(crate) fn on_path(name: impl AsRef<OsStr>, search_path: &OsStr) -> Option<PathBuf> {
+pub fn on_path(name: impl AsRef<OsStr>, search_path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(search_path)
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(name.as_ref()))

@@ -4,11 +4,13 @@
 //! have changed it: greenroom shows the difference, says that the old text goes, and asks.
 
 use std::{
+    fs,
     io::{self, Write},
     process::ExitCode,
 };
 
 use greenroom_core::printable::printable_lines;
+use greenroom_engine::node::on_path;
 use serde_json::json;
 
 use super::{
@@ -69,7 +71,25 @@ pub fn run(
     if args.print && !as_json {
         progress::note(&format!("this belongs in `{shown}`"));
     }
+    if let Some(note) = search_path_note(env) {
+        progress::note(&note);
+    }
     Ok(if outcome == ClientSetupOutcome::Declined { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Says that the skill's commands, which name `greenroom` without its folder, would not run this program, and what to do.
+fn search_path_note(env: &ProcessEnv) -> Option<String> {
+    let this = std::env::current_exe().and_then(fs::canonicalize).ok()?;
+    let found = on_path("greenroom", env.search_path());
+    let why = match &found {
+        None => "`greenroom` is not in the search path, so the skill's commands will not be found".to_owned(),
+        Some(found) if fs::canonicalize(found).is_ok_and(|found| found == this) => return None,
+        Some(other) => {
+            format!("the skill's commands run `{}`, not this program, `{}`", other.display(), this.display())
+        }
+    };
+    let folder = this.parent()?.display();
+    Some(format!("note: {why}; put this into your shell's profile: export PATH=\"{folder}:$PATH\""))
 }
 
 fn write(

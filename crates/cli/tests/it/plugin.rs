@@ -70,10 +70,10 @@ fn marketplace_leads_to_the_plugin() {
     }
 }
 
-/// The skill's head is YAML with a name and a description, and the name is its folder's, as both programs require. There is
-/// one text of it in the repository, and the program has the same.
+/// The skill's head is YAML with a name and a description, and the name is its folder's, as both programs require; it lets Claude
+/// Code run greenroom's commands without a question for each. There is one text of it in the repository, and the program has the same.
 #[test]
-fn skill_has_name_and_description() {
+fn skill_has_name_description_and_tools() {
     let head = SKILL.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n")).unwrap().0;
     let fields: BTreeMap<_, _> = head.lines().map(|line| line.split_once(": ").unwrap()).collect();
     for value in fields.values() {
@@ -81,7 +81,8 @@ fn skill_has_name_and_description() {
         let plain = value.starts_with(|letter: char| letter.is_ascii_alphabetic());
         assert!(plain && !value.contains(": ") && !value.contains(" #") && !value.ends_with(':'), "{value}");
     }
-    assert_eq!(fields.keys().copied().collect::<Vec<_>>(), ["description", "name"]);
+    assert_eq!(fields.keys().copied().collect::<Vec<_>>(), ["allowed-tools", "description", "name"]);
+    assert_eq!(fields["allowed-tools"], "Bash(greenroom *)");
     assert_eq!(fields["name"], "greenroom");
     // The longest description that Claude Code accepts.
     assert!((1..=1024).contains(&fields["description"].len()));

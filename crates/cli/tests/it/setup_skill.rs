@@ -7,6 +7,33 @@ use crate::cli_fixture::CliFixture;
 const SKILL: &str = include_str!("../../../../packaging/plugin/skills/greenroom/SKILL.md");
 const FILE: &str = "home/.claude/skills/greenroom/SKILL.md";
 
+const BINARY: &str = env!("CARGO_BIN_EXE_greenroom");
+
+/// A home whose search path has a `greenroom`: a link to this file.
+fn with_greenroom(target: &str) -> CliFixture {
+    let fixture = CliFixture::new().link("home/bin/greenroom", target);
+    let folder = fixture.real("home/bin").display().to_string();
+    fixture.env("PATH", &folder)
+}
+
+/// If the shell finds no `greenroom`, or another one, a note says so, and how to mend it.
+#[test]
+fn note_says_that_commands_are_not_found() {
+    let arguments = ["setup", "claude", "--skill", "--yes"];
+    let missing = CliFixture::new().run(&arguments);
+    assert!(missing.contains("note: `greenroom` is not in the search path"), "{missing}");
+    let folder = fs::canonicalize(BINARY).unwrap().parent().unwrap().display().to_string();
+    assert!(missing.contains(&format!("export PATH=\"{folder}:$PATH\"")), "{missing}");
+    let other = with_greenroom("/bin/sh").run(&arguments);
+    assert!(other.starts_with("exit code: 0\n"), "{other}");
+    assert!(
+        other.contains("note: the skill's commands run `[HOME]/bin/greenroom`, not this program"),
+        "{other}"
+    );
+    let same = with_greenroom(BINARY).run(&arguments);
+    assert!(!same.contains("note: "), "{same}");
+}
+
 /// The skill is shown and written, for the user or for the project; a second run finds it there. No MCP server is added.
 #[test]
 fn skill_is_written_once() {
@@ -14,7 +41,7 @@ fn skill_is_written_once() {
         (&["setup", "claude", "--skill", "--yes"][..], FILE),
         (&["setup", "claude", "--skill", "--project", "--yes"], "cwd/.claude/skills/greenroom/SKILL.md"),
     ] {
-        let fixture = CliFixture::new();
+        let fixture = with_greenroom(BINARY);
         let printed = fixture.run(flags);
         assert!(printed.starts_with("exit code: 0\n----- stdout -----\nclaude   added: `["), "{printed}");
         assert!(printed.contains(", a new file\n") && printed.contains("\n+ name: greenroom\n"), "{printed}");

@@ -204,7 +204,7 @@ async fn skill_agent_shops_by_commands_and_mcp() {
     server.stop().await;
 }
 
-/// What the skill says of refs, of other tools, of files and of a restart holds.
+/// What the skill says of refs, of long pages, of dialogs, of other tools, of files and of a restart holds.
 #[tokio::test]
 async fn claims_of_the_skill_hold() {
     let data = DataFolder::new();
@@ -240,6 +240,32 @@ async fn claims_of_the_skill_hold() {
     assert!(uploaded.status.success(), "{uploaded:?}");
     let name = run(&["eval", "document.querySelector('#file').files[0].name"]).await;
     assert!(name.contains("cv.pdf"), "{name}");
+
+    // An answer that comes after the end of a download gives its path.
+    run(&["open", &site.url("/")]).await;
+    let mut said = run(&["click", "a[href='/download']"]).await;
+    while !said.contains("Downloaded file report.txt to \"") {
+        said = run(&["eval", "0"]).await;
+    }
+    let path = said.split("Downloaded file report.txt to \"").nth(1).unwrap().split('"').next().unwrap();
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "greenroom download\n");
+
+    let long = run(&["open", &site.url("/table?rows=900")]).await;
+    assert!(long.contains("snapshot cut: ") && !long.contains("button \"open 450\""), "{long}");
+    assert!(run(&["find", "open 450"]).await.contains("button \"open 450\" [ref="));
+    let record = long.lines().find_map(|line| line.trim().strip_prefix("ref_id: ")).unwrap();
+    let id = format!("ref_id={}", record.split_whitespace().next().unwrap());
+    assert!(run(&["call", "get_content", &id, "search_for=open 450"]).await.contains("button \"open 450\""));
+
+    run(&["open", &site.url("/dialog")]).await;
+    let asked = run(&["click", "text=Confirm"]).await;
+    assert!(asked.contains("### Modal state") && asked.contains("are you sure?"), "{asked}");
+    run(&["call", "browser_handle_dialog", "accept=true"]).await;
+    assert!(run(&["snapshot"]).await.contains("confirmed true"));
+    // A picture goes to any path, also outside of the folder in which the command runs.
+    let picture = folder.path().join("page.png");
+    run(&["screenshot", picture.to_str().unwrap()]).await;
+    assert!(std::fs::read(&picture).unwrap().starts_with(b"\x89PNG"));
 
     let said = run_verb_in(data.path(), &["sessions"]).await;
     assert!(said.stdout.contains("default"), "{said:?}");
