@@ -1,5 +1,7 @@
 //! How greenroom is configured: sources, precedence, mistakes, and `greenroom config show`.
 
+use std::{fs, path::Path};
+
 use insta::assert_snapshot;
 
 use crate::cli_fixture::CliFixture;
@@ -409,6 +411,28 @@ fn data_folder_follows_the_platform() {
         assert_eq!(home, "data_dir [HOME]/.local/share/greenroom default");
         assert_eq!(xdg, "data_dir /xdg/greenroom default");
     }
+}
+
+/// Some clients pass only `PATH` on: without `HOME` the home folder is the one of the user database; with a useless `HOME`, or for
+/// a user who is not in the database, an error says what to set.
+#[test]
+fn home_folder_is_found_without_the_variable() {
+    let fixture = CliFixture::new();
+    let mut command = fixture.command(Path::new(env!("CARGO_BIN_EXE_greenroom")), "cwd", SHOW);
+    let printed = fixture.show(&command.env_remove("HOME").output().unwrap());
+    let users = fs::read_to_string("/etc/passwd").unwrap();
+    let uid = rustix::process::geteuid().as_raw().to_string();
+    let fields = |user: &str| user.split(':').map(str::to_owned).collect::<Vec<_>>();
+    let home = users.lines().map(fields).find(|user| user.get(2) == Some(&uid)).map(|user| user[5].clone());
+    match home {
+        Some(home) => assert_eq!(
+            lines(&printed, &["data_dir"]),
+            format!("data_dir {home}/.local/share/greenroom default")
+        ),
+        None => assert!(printed.contains("the home folder is unknown"), "{printed}"),
+    }
+    let useless = CliFixture::new().env("HOME", "relative").run(SHOW);
+    assert!(useless.starts_with("exit code: 2\n") && useless.contains("hint: set HOME, or"), "{useless}");
 }
 
 /// The help of verbs that only read is about the verb, and says where the settings are. `serve`, `mcp` and the topic

@@ -3,6 +3,7 @@
 use greenroom_testkit::{
     Client, Launch, Site,
     http::{Server, stateless},
+    process::{Signal, signal},
     text_of,
 };
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ use tiktoken_rs::o200k_base_singleton;
 
 use super::{
     fixture::{DataFolder, GatewayFixture, REVISION, launch},
+    inspect,
     task::engine,
 };
 use crate::records::database::RecordsDb;
@@ -92,8 +94,36 @@ async fn pages_come_whole_again() {
 
     // As retention removes them.
     RecordsDb::at(data.path()).run("DELETE FROM responses");
-    let without_base = gateway.call("a", "browser_click", button).await.ok();
+    let without_base = gateway.call("a", "browser_click", button.clone()).await.ok();
     assert!(is_whole(&without_base), "{without_base}");
+    RecordsDb::at(data.path()).run("DELETE FROM responses");
+    let mut asked = button;
+    asked["mode"] = json!("diff");
+    let asked = gateway.call("a", "browser_click", asked).await.ok();
+    assert!(is_whole(&asked), "changes were asked for, and there is nothing to compare with: {asked}");
+    gateway.end().await;
+}
+
+/// After a lost browser the page at the same address comes whole, with the note of the restart; then changes come again.
+#[tokio::test]
+async fn page_comes_whole_after_a_restart() {
+    let data = DataFolder::new();
+    let site = Site::start().await;
+    let gateway = GatewayFixture::start(&data, &[]).await;
+    let table = site.url("/table?rows=60");
+    let first = gateway.navigate("a", &table).await.ok();
+    let button = json!({ "target": ref_of(&first, "button \"open 7\""), "element": "open" });
+    let clicked = gateway.call("a", "browser_click", button.clone()).await.ok();
+    assert!(clicked.contains(CHANGES), "{clicked}");
+    for browser in inspect::browsers(gateway.client.pid()) {
+        signal(browser, Signal::KILL);
+    }
+    gateway.until_lost("a").await;
+    let again = gateway.navigate("a", &table).await.restarted("the browser ended");
+    assert!(is_whole(&again) && again.contains("button \"open 60\""), "{again}");
+    let button = json!({ "target": ref_of(&again, "button \"open 7\""), "element": "open" });
+    let clicked = gateway.call("a", "browser_click", button).await.ok();
+    assert!(clicked.contains(CHANGES), "{clicked}");
     gateway.end().await;
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use greenroom_testkit::{Site, process};
+use greenroom_testkit::{Launch, Site, process};
 use serde_json::json;
 
 use super::{
@@ -44,6 +44,22 @@ async fn environment_secrets_stay_hidden_with_a_long_path() {
     gateway.end().await;
     let left: Vec<_> = fs::read_dir(home.path()).unwrap().flatten().map(|entry| entry.path()).collect();
     assert!(left.is_empty(), "left behind: {left:?}");
+}
+
+/// With only `PATH` in the environment, as some clients start their servers, browser and engine work.
+#[tokio::test]
+async fn search_path_alone_is_enough() {
+    let data = DataFolder::new();
+    let site = Site::start().await;
+    let started = Launch::new("env")
+        .args(["-u", "HOME", env!("CARGO_BIN_EXE_greenroom"), "mcp", "--standalone", "--data-dir"])
+        .arg(data.path());
+    let gateway = GatewayFixture::spawn(started).await;
+    let environment = fs::read(format!("/proc/{}/environ", gateway.client.pid())).unwrap();
+    assert!(environment.starts_with(b"PATH=") && environment.iter().filter(|byte| **byte == 0).count() == 1);
+    let opened = gateway.navigate("a", &site.url("/title?t=here")).await.ok();
+    assert!(opened.contains("here"), "{opened}");
+    gateway.end().await;
 }
 
 /// A page that prints text like a section of an answer to its console causes no file to be shown or removed.
