@@ -12,9 +12,15 @@ use super::fixture::{DataFolder, REVISION};
 use crate::control::run_verb::{VerbOutput, run_verb_in};
 
 pub async fn serve(data: &DataFolder) -> Server {
+    serve_with(data, &[]).await
+}
+
+/// A server with these flags.
+async fn serve_with(data: &DataFolder, flags: &[&str]) -> Server {
     let launch = Launch::new(env!("CARGO_BIN_EXE_greenroom"))
         .args(["serve", "--listen", "127.0.0.1:0", "--pool-timeout-settle", "0", "--data-dir"])
-        .arg(data.path());
+        .arg(data.path())
+        .args(flags);
     Server::start(launch).await
 }
 
@@ -57,7 +63,6 @@ async fn mcp_client_and_commands_share_a_session() {
     check(&stale, 1, "e9999");
     check(&run(&["find", "FIRST ENTRY"]).await, 0, "[ref=");
     check(&run(&["find", "no such text anywhere"]).await, 1, "No matches");
-    check(&run(&["find", "no such text anywhere", "--mode", "auto"]).await, 1, "No matches");
     let misspelt = run(&["find", "Opne menu"]).await;
     check(&misspelt, 1, &format!("Nearest on the page:\n- button \"Open menu\" [ref={button}]"));
     check(&run(&["eval", "document.title.length + 1"]).await, 0, "### Result");
@@ -83,5 +88,19 @@ async fn mcp_client_and_commands_share_a_session() {
     let sessions = text_of(&client.call("session_list", json!({})).await);
     assert_eq!(sessions.matches("\"mix\"").count(), 1, "{sessions}");
     check(&run(&["close"]).await, 0, "");
+    server.stop().await;
+}
+
+/// With `responses = refs` a command prints a `ref_id`; a search prints what it found, and its exit code says whether it did.
+#[tokio::test]
+async fn searches_print_their_results_whatever_responses_is() {
+    let data = DataFolder::new();
+    let site = Site::start().await;
+    let server = serve_with(&data, &["--responses", "refs"]).await;
+    let run = async |arguments: &[&str]| run_verb_in(data.path(), arguments).await;
+    let opened = run(&["open", &site.url("/menu")]).await;
+    assert!(opened.code == 0 && opened.stdout.starts_with("{\"ref_id\":"), "{opened:?}");
+    check(&run(&["find", "open menu"]).await, 0, "button \"Open menu\"");
+    check(&run(&["find", "no such text anywhere"]).await, 1, "No matches");
     server.stop().await;
 }
