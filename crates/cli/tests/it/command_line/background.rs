@@ -148,8 +148,8 @@ fn has_open(pid: u32, file: &Path) -> bool {
     files.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|path| path == file)
 }
 
-/// A user who may not write the data folder is told so, with exit code 3. If the tests run as root, which may write
-/// everywhere, the command runs as the user `nobody`.
+/// If its user may not write the data folder, a command says so and has exit code 3. Root may write everywhere, so for root this
+/// test runs the command as the user `nobody`.
 #[tokio::test]
 async fn missing_permission_to_start_is_reported() {
     let setup = FakeEngineSetup::new();
