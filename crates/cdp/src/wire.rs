@@ -27,7 +27,7 @@ use crate::{
 pub(crate) type Socket = WebSocketStream<Box<dyn Io>>;
 
 /// What a call waits for.
-pub(crate) type CallOutcome = Result<CallReply, CdpError>;
+pub(crate) type CallResult = Result<CallReply, CdpError>;
 
 /// The calls that wait for their replies.
 #[derive(Default)]
@@ -36,7 +36,7 @@ pub(crate) struct PendingCalls(Mutex<PendingTable>);
 #[derive(Default)]
 struct PendingTable {
     last_id: u32,
-    calls: HashMap<u32, oneshot::Sender<CallOutcome>>,
+    calls: HashMap<u32, oneshot::Sender<CallResult>>,
     /// Set once, when the calls are removed: a later call would wait for ever.
     is_closed: bool,
 }
@@ -49,7 +49,7 @@ pub(crate) struct PendingCall {
 
 impl PendingCalls {
     /// Adds an entry for one more call; `None` when the connection is over.
-    pub(crate) fn add(self: &Arc<Self>) -> Option<(PendingCall, oneshot::Receiver<CallOutcome>)> {
+    pub(crate) fn add(self: &Arc<Self>) -> Option<(PendingCall, oneshot::Receiver<CallResult>)> {
         let (sender, answer) = oneshot::channel();
         let mut table = self.lock();
         if table.is_closed {
@@ -62,7 +62,7 @@ impl PendingCalls {
         Some((PendingCall { pending: self.clone(), id }, answer))
     }
 
-    fn answer(&self, id: u32, outcome: CallOutcome) {
+    fn answer(&self, id: u32, outcome: CallResult) {
         // A reply without a waiter belongs to a call that was given up.
         if let Some(call) = self.lock().calls.remove(&id) {
             let _ = call.send(outcome);

@@ -10,7 +10,6 @@ mod config;
 mod control;
 mod demo;
 mod doctor;
-mod idle_exit;
 mod join;
 mod log_writer;
 mod packages;
@@ -24,6 +23,7 @@ mod signals;
 mod skill;
 mod sleep_watch;
 mod tcp;
+mod unused_server_exit;
 mod verb;
 mod view;
 

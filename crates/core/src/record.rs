@@ -131,7 +131,7 @@ impl Level {
     }
 
     /// The level that a browser's or engine's word for it means; an unknown word is `Info`.
-    pub fn of(word: &str) -> Self {
+    pub fn from_word(word: &str) -> Self {
         match word.to_ascii_lowercase().as_str() {
             "debug" | "verbose" | "trace" => Self::Debug,
             "warn" | "warning" => Self::Warn,
@@ -230,7 +230,7 @@ pub struct Outcome {
 
 /// Which records a list shows, newest first.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct RecordFilter {
     pub session: Option<SessionUid>,
     pub tool: Option<String>,
     pub status: Option<Status>,
@@ -402,7 +402,11 @@ pub trait Records: Send + Sync {
         owner: &'a Owner,
         id: &'a RefId,
     ) -> BoxFuture<'a, Result<Option<Record>, Unreadable>>;
-    fn list<'a>(&'a self, owner: &'a Owner, filter: Filter) -> BoxFuture<'a, Result<Listed, Unreadable>>;
+    fn list<'a>(
+        &'a self,
+        owner: &'a Owner,
+        filter: RecordFilter,
+    ) -> BoxFuture<'a, Result<Listed, Unreadable>>;
     /// A part of the console lines of a record, in order; `None` when there is no such record.
     fn console_part<'a>(
         &'a self,
@@ -478,7 +482,7 @@ mod tests {
     #[test]
     fn console_levels_are_parsed() {
         for (word, level) in [("warning", Level::Warn), ("LOG", Level::Info), ("Error", Level::Error)] {
-            assert_eq!(Level::of(word), level);
+            assert_eq!(Level::from_word(word), level);
         }
         assert!(Level::Error > Level::Warn && Level::Info > Level::Debug);
     }

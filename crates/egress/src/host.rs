@@ -12,8 +12,8 @@ pub(crate) fn bare(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-/// Whether the host can only be a name: it has a name's characters (with the underscore of many an intranet), and no
-/// number at the end.
+/// Whether every program reads the host as a name: it has only characters of names (the underscore included, which
+/// intranets use), and its last label is no number.
 pub(crate) fn is_name(host: &str) -> bool {
     let letters = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
     let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();

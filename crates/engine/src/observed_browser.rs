@@ -34,7 +34,7 @@ struct ObservedState {
 
 impl ObservedBrowser {
     /// `loss` is declared when the browser ends; it may be that of an instance.
-    pub(crate) fn new((handle, observer): (BrowserHandle, Observer), loss: Loss) -> Self {
+    pub(crate) fn new(handle: BrowserHandle, observer: Observer, loss: Loss) -> Self {
         let shared = Arc::new(ObservedState {
             handle,
             observer,

@@ -32,8 +32,8 @@ pub use attached_browsers::{
 };
 pub use connection_names::ConnectionNames;
 pub use error::{FleetError, LeaseTimeout};
-pub use fleet::{Fleet, FleetSettings, SessionKey, SessionState, SessionStatus};
-pub use pool::{InstanceSettings, PoolSettings, Readiness, Retry, Size};
+pub use fleet::{Fleet, FleetSettings, SessionActivity, SessionKey, SessionStatus};
+pub use pool::{InstanceSettings, PoolSettings, PoolSize, Readiness, Retry};
 pub use pool_status::{Check, Health, InstanceStatus, PoolStatus};
-pub use session::{Bulk, BulkAnswers, CallAnswer, CallLocation, Ended, NewTab, Note};
+pub use session::{Bulk, BulkAnswers, CallAnswer, CallLocation, EndReason, NewTab, Note};
 pub use target::{CallTarget, Scaled, Watcher};

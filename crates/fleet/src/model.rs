@@ -124,8 +124,8 @@ fn departed_waiter_keeps_no_slot() {
     });
 }
 
-/// An instance dies and comes back while callers wait: each caller gets an answer, and a slot leased in the instance's
-/// former life does not come back as a second slot.
+/// An instance dies and comes back while callers wait: each caller gets an answer, and a slot leased before
+/// its restart does not come back as a second slot.
 #[test]
 fn lost_instance_leaves_no_caller_waiting() {
     check(|| {

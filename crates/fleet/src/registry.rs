@@ -15,7 +15,7 @@ use crate::{
     bounded_map::BoundedMap,
     connection_names::ConnectionNames,
     pool::Pool,
-    session::{Ended, Placement, SessionHandle, SessionShared},
+    session::{EndReason, Placement, SessionHandle, SessionShared},
 };
 
 /// How many ended sessions the registry remembers for the notes of their successors, some 200 bytes each. An agent that
@@ -78,7 +78,7 @@ impl RegistryKey {
 
 /// A session that has ended: why, and where it lived.
 struct EndedSession {
-    ended: Ended,
+    end_reason: EndReason,
     /// Where the session lived, and where its successor lives unless the call names another pool or browser.
     placement: Placement,
 }
@@ -104,23 +104,23 @@ impl Registry {
         &mut self,
         key: &RegistryKey,
         shared: &Arc<SessionShared>,
-        end_reason: Option<Ended>,
+        end_reason: Option<EndReason>,
     ) -> bool {
         if !self.sessions.get(key).is_some_and(|handle| Arc::ptr_eq(&handle.shared, shared)) {
             return false;
         }
-        if let (Some(handle), Some(ended)) = (self.sessions.remove(key), end_reason) {
-            self.record_end(key, ended, handle.placement);
+        if let (Some(handle), Some(end_reason)) = (self.sessions.remove(key), end_reason) {
+            self.record_end(key, end_reason, handle.placement);
         }
         true
     }
 
     /// Keeps the reason why a session ended, for the note to its successor. The session has left the
     /// registry.
-    pub(crate) fn record_end(&mut self, key: &RegistryKey, ended: Ended, placement: Placement) {
+    pub(crate) fn record_end(&mut self, key: &RegistryKey, end_reason: EndReason, placement: Placement) {
         // A call without a session has no successor.
         if !matches!(key, RegistryKey::Ephemeral(..)) {
-            self.ended_sessions.insert(key.clone(), EndedSession { ended, placement });
+            self.ended_sessions.insert(key.clone(), EndedSession { end_reason, placement });
         }
     }
 
@@ -137,7 +137,7 @@ impl Registry {
         for (key, handle) in ending {
             tracing::info!(session = key.log_name(connections), "session ends with its browser");
             if let Some(browser) = pool.kind.browser() {
-                self.record_end(&key, Ended::Removed(browser), handle.placement);
+                self.record_end(&key, EndReason::Removed(browser), handle.placement);
             }
             handle.stop.cancel();
             ended.push(handle.ended);
@@ -145,12 +145,12 @@ impl Registry {
         ended
     }
 
-    pub(crate) fn take_end(&mut self, key: &RegistryKey) -> Option<Ended> {
-        self.ended_sessions.remove(key).map(|end_reason| end_reason.ended)
+    pub(crate) fn take_end(&mut self, key: &RegistryKey) -> Option<EndReason> {
+        self.ended_sessions.remove(key).map(|session| session.end_reason)
     }
 
     /// Where an ended session lived.
     pub(crate) fn last_placement(&self, key: &RegistryKey) -> Option<&Placement> {
-        self.ended_sessions.get(key).map(|end_reason| &end_reason.placement)
+        self.ended_sessions.get(key).map(|session| &session.placement)
     }
 }

@@ -19,7 +19,7 @@ use crate::offload::stop_if_aborted;
 /// Gives out turns.
 #[derive(Clone, Default)]
 pub(crate) struct Turns {
-    line: Arc<Mutex<TurnQueue>>,
+    queue: Arc<Mutex<TurnQueue>>,
     tasks: TaskTracker,
 }
 
@@ -41,21 +41,21 @@ impl TurnQueue {
 impl Turns {
     /// Gives out turns that `tasks` counts.
     pub(crate) fn tracked_by(tasks: &TaskTracker) -> Self {
-        Self { line: Arc::default(), tasks: tasks.clone() }
+        Self { queue: Arc::default(), tasks: tasks.clone() }
     }
 
     fn lock(&self) -> MutexGuard<'_, TurnQueue> {
-        self.line.lock()
+        self.queue.lock()
     }
 
     /// A turn after all earlier ones.
     pub(crate) fn take(&self) -> Turn {
         let (call, called) = oneshot::channel();
-        let mut line = self.lock();
-        let number = line.next;
-        line.next += 1;
-        line.waiting.insert(number, Some(call));
-        line.wake_first();
+        let mut queue = self.lock();
+        let number = queue.next;
+        queue.next += 1;
+        queue.waiting.insert(number, Some(call));
+        queue.wake_first();
         Turn { turns: self.clone(), number, called: Some(called), _tracked: self.tasks.token() }
     }
 }
@@ -94,9 +94,9 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut line = self.turns.lock();
-        line.waiting.remove(&self.number);
-        line.wake_first();
+        let mut queue = self.turns.lock();
+        queue.waiting.remove(&self.number);
+        queue.wake_first();
     }
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct Connection {
     pub(crate) id: ConnectionId,
     pub(crate) owner: Owner,
     pub(crate) location: ClientLocation,
-    state: Mutex<ConnectionState>,
+    state: Mutex<ClientState>,
     next_question: AtomicU64,
     /// Calls without a `sessionId` that are in flight.
     pub(crate) own_session_calls: AtomicUsize,
@@ -78,7 +78,7 @@ pub(crate) struct Connection {
 }
 
 #[derive(Default)]
-struct ConnectionState {
+struct ClientState {
     capabilities: Option<Raw>,
     log_level: Option<String>,
     roots: Option<Vec<PathBuf>>,
@@ -98,14 +98,14 @@ impl Connection {
             id,
             owner,
             location,
-            state: Mutex::new(ConnectionState { lost, ..ConnectionState::default() }),
+            state: Mutex::new(ClientState { lost, ..ClientState::default() }),
             next_question: AtomicU64::new(first_question),
             own_session_calls: AtomicUsize::new(0),
             overlaps: AtomicUsize::new(0),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, ConnectionState> {
+    fn lock(&self) -> MutexGuard<'_, ClientState> {
         self.state.lock()
     }
 

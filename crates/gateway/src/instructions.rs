@@ -46,10 +46,10 @@ pub struct InstructionFacts {
 /// `scope` is what a call without `sessionId` means to the reader.
 pub(crate) fn text(gateway: &Gateway, scope: Scope) -> String {
     let recalls = gateway.recall.records.is_some();
-    let recall_options = (recalls, gateway.recall.responses);
+    let responses = gateway.recall.responses;
     let pools = gateway.fleet.pools();
     let browsers = gateway.fleet.browsers();
-    let mut text = compose(scope, &gateway.facts, recall_options, &pools, &browsers);
+    let mut text = compose(scope, &gateway.facts, recalls, responses, &pools, &browsers);
     for server in gateway.catalog.servers() {
         let server_instructions = server.introduction.and_then(|introduction| introduction.instructions);
         text.extend(
@@ -70,7 +70,8 @@ fn server_instructions_text(pool: &str, server_instructions: &str) -> String {
 fn compose(
     scope: Scope,
     facts: &InstructionFacts,
-    (recalls, responses): (bool, Responses),
+    recalls: bool,
+    responses: Responses,
     pools: &[PoolStatus],
     browsers: &[BrowserStatus],
 ) -> String {
@@ -198,12 +199,12 @@ mod tests {
             declared: false,
         };
         let built_in = [pool("DEFAULT", "", true, 128)];
-        let usual = compose(Scope::Connection, &facts, (true, Responses::Auto), &built_in, &[]);
+        let usual = compose(Scope::Connection, &facts, true, Responses::Auto, &built_in, &[]);
         assert!(usual.contains("sub-agents on one connection must each give their own"));
         assert!(usual.contains("Up to 128 sessions; one idle for 5 min is closed. "));
         assert!(!usual.contains("Pools"));
         let limited = InstructionFacts { max_lifetime: Some(Duration::from_secs(3600)), ..facts.clone() };
-        let limited = compose(Scope::Explicit, &limited, (false, Responses::Inline), &built_in, &[]);
+        let limited = compose(Scope::Explicit, &limited, false, Responses::Inline, &built_in, &[]);
         assert!(limited.contains("each ends after 60 min unless session_renew"));
         assert!(limited.contains("sessionId is required"));
         for word in MODE_WORDS {
@@ -216,7 +217,7 @@ mod tests {
             pool("WEBKIT", "", false, 2),
         ];
         let persistent = InstructionFacts { isolated: false, declared: true, ..facts.clone() };
-        let text = compose(Scope::Call, &persistent, (true, Responses::Refs), &pools, &[]);
+        let text = compose(Scope::Call, &persistent, true, Responses::Refs, &pools, &[]);
         assert!(
             text.starts_with("greenroom leases headless browsers")
                 && text.contains("stay in an instance's profile")
@@ -225,7 +226,8 @@ mod tests {
         let declared = compose(
             Scope::Call,
             &InstructionFacts { declared: true, ..facts },
-            (false, Responses::Inline),
+            false,
+            Responses::Inline,
             &pools,
             &[],
         );

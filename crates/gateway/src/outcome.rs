@@ -165,16 +165,16 @@ impl CallOutcome {
         let reply = reply.unwrap_or_else(|failure| Ok(failure.to_result()).into());
         let recall = &gateway.recall;
         let inline_tokens = recall.inline_tokens;
-        let site = recall.site.get().map(String::as_str);
+        let base_url = recall.base_url.get().map(String::as_str);
         let Rendered { body, page } = render::answer(
             reply,
             &notes,
-            &RenderOptions { mode, call: &record, inline_tokens, before, pictures, site },
+            &RenderOptions { mode, call: &record, inline_tokens, before, pictures, base_url },
         );
         if let (Some(session), Some(reader), Some(ref_id), Some(page)) =
             (&record.session, caller.reader(), record.record(), page)
         {
-            recall.sent_pages.sent(&session.uid, reader, (ref_id, document), page);
+            recall.sent_pages.sent(&session.uid, reader, ref_id, document, page);
         }
         body
     }

@@ -40,7 +40,7 @@ pub(crate) struct RenderOptions<'a> {
     /// The pictures that are sent in another form than the engine's.
     pub(crate) pictures: Vec<SentPicture>,
     /// The address from which blobs can be fetched, if this greenroom has one.
-    pub(crate) site: Option<&'a str>,
+    pub(crate) base_url: Option<&'a str>,
 }
 
 /// An answer in its final form.
@@ -257,8 +257,8 @@ fn recallable(options: &RenderOptions<'_>, ref_id: &RefId) -> Vec<String> {
     let (_, files) = blobs.split_at_checked(embedded.len()).unwrap_or((blobs, &[]));
     let mut named = HashSet::new();
     let with_site = |mut note: String, id: &BlobId| {
-        if let Some(site) = options.site {
-            note += &format!(", {site}/api/blobs/{id}");
+        if let Some(base_url) = options.base_url {
+            note += &format!(", {base_url}/api/blobs/{id}");
         }
         note
     };

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use greenroom_core::{ConnectionId, SessionId, SessionUid, settings::Scope};
-use greenroom_fleet::{Ended, Note, SessionKey};
+use greenroom_fleet::{EndReason, Note, SessionKey};
 
 use crate::{Gateway, caller::Caller, connection::Connection, error_response::ErrorResponse};
 
@@ -78,7 +78,7 @@ pub(crate) fn notes(
     // Another client of the same owner may have started the session anew; this client has not had the note yet.
     let lost = caller.connection().is_some_and(|connection| connection.take_lost_note(session_key));
     if lost && !notes.iter().any(|note| note.restarted().is_some()) {
-        notes.push(Note::Restarted(Ended::Server));
+        notes.push(Note::Restarted(EndReason::Server));
     }
     let mut notes: Vec<String> = notes.iter().map(ToString::to_string).collect();
     if own_session_calls.is_some_and(|own_session_calls| own_session_calls.overlapped()) {

@@ -12,7 +12,7 @@ use greenroom_core::{
     settings::{Scope, ToolProfile, When},
 };
 use greenroom_fleet::{
-    BrowserSettings, Fleet, FleetSettings, InstanceSettings, PoolSettings, Retry, Size, pool_name,
+    BrowserSettings, Fleet, FleetSettings, InstanceSettings, PoolSettings, PoolSize, Retry, pool_name,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -33,7 +33,7 @@ pub(crate) struct TestPool {
     pub(crate) name: &'static str,
     /// Tools without arguments. A tool named `fail` fails.
     pub(crate) tools: &'static [&'static str],
-    pub(crate) size: Size,
+    pub(crate) size: PoolSize,
     pub(crate) slots: usize,
     pub(crate) lease_timeout: Duration,
     /// Whether its instances can be started.
@@ -48,7 +48,7 @@ pub(crate) struct TestPool {
 pub(crate) const BUILT_IN: TestPool = TestPool {
     name: "DEFAULT",
     tools: &["t"],
-    size: Size::Elastic { instances_max: 1, idle: DAY },
+    size: PoolSize::Elastic { instances_max: 1, idle: DAY },
     slots: 4,
     lease_timeout: DAY,
     works: true,
@@ -78,7 +78,7 @@ pub(crate) fn gateway(pools: &[TestPool], scope: Scope, idle_timeout: Duration) 
     let source = |engine: &Arc<EchoEngine>| ToolSource {
         pool: engine.0.name.into(),
         engine: engine.clone(),
-        has_instance_choice: matches!(engine.0.size, Size::Fixed(2..)),
+        has_instance_choice: matches!(engine.0.size, PoolSize::Fixed(2..)),
     };
     let metrics = Arc::new(Metrics::default());
     let settings = FleetSettings {
@@ -87,7 +87,7 @@ pub(crate) fn gateway(pools: &[TestPool], scope: Scope, idle_timeout: Duration) 
         idle_timeout,
         max_lifetime: None,
     };
-    let declared = pools.iter().any(|pool| matches!(pool.size, Size::Fixed(_)));
+    let declared = pools.iter().any(|pool| matches!(pool.size, PoolSize::Fixed(_)));
     let gateway = Gateway {
         fleet: Fleet::new(settings, metrics.clone()),
         catalog: Catalog::new(
@@ -141,7 +141,7 @@ fn attachment(index: u32, browser: TestBrowser) -> Attachment {
     let pool = TestPool {
         name: pool_name(index).leak(),
         tools,
-        size: Size::Fixed(1),
+        size: PoolSize::Fixed(1),
         slots: 1,
         lease_timeout: DAY,
         works: !down,
@@ -293,8 +293,8 @@ impl Instance for EchoInstance {
 impl Seat for EchoSeat {
     fn call<'a>(&'a mut self, call: Call, _: Arc<dyn Agent>) -> BoxFuture<'a, Result<Reply, Lost>> {
         let text = match self.0.size {
-            Size::Elastic { .. } => "yes".to_owned(),
-            Size::Fixed(_) => format!("{}/{} {}", self.0.name, self.1, call.tool),
+            PoolSize::Elastic { .. } => "yes".to_owned(),
+            PoolSize::Fixed(_) => format!("{}/{} {}", self.0.name, self.1, call.tool),
         };
         let mut result = json!({"content": [{"type": "text", "text": text}]});
         if &*call.tool == "fail" {

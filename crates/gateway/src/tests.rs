@@ -5,7 +5,7 @@ mod browsers;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use greenroom_core::{Agent, BoxFuture, NoAnswer, Owner, Queued, Raw, raw::encode, settings::Scope};
-use greenroom_fleet::Size;
+use greenroom_fleet::PoolSize;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -19,9 +19,9 @@ use crate::{
     testing::{self, BUILT_IN, DAY, TestPool},
 };
 
-const FIXED: TestPool = TestPool { size: Size::Fixed(1), slots: 1, ..BUILT_IN };
+const FIXED: TestPool = TestPool { size: PoolSize::Fixed(1), slots: 1, ..BUILT_IN };
 const CHROMIUM: TestPool =
-    TestPool { name: "CHROMIUM", tools: &["t", "pdf", "fail"], size: Size::Fixed(2), ..FIXED };
+    TestPool { name: "CHROMIUM", tools: &["t", "pdf", "fail"], size: PoolSize::Fixed(2), ..FIXED };
 const FIREFOX: TestPool = TestPool { name: "FIREFOX", tools: &["t", "find"], ..FIXED };
 
 /// An agent that keeps the messages it gets.

@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(String::from_utf8(request(&id, &method, params.as_deref())).unwrap(), text);
     }
 
-    /// Malformed messages are told apart: bad JSON and bad envelopes, with the id where there is one.
+    /// The error of a malformed message says whether its JSON or its envelope is bad, and has the id if the message has one.
     #[test]
     fn malformed_messages_have_distinct_errors() {
         assert_eq!(error_of("{"), (PARSE, None));

@@ -207,8 +207,9 @@ impl MessageStream {
         self.lock().bytes
     }
 
-    /// Makes a reader that begins at the message that `from` chooses. One lock covers the choice and the takeover:
-    /// otherwise the previous reader could read on in between, and messages that were read are not kept for long.
+    /// Makes a reader that begins at the message that `from` chooses, and that replaces the previous reader. Both happen
+    /// under one lock: otherwise the previous reader could read further in between, and the stream soon drops messages
+    /// that were read.
     fn read_from(self: &Arc<Self>, from: impl FnOnce(&StreamState) -> Option<u64>) -> Option<StreamReader> {
         let state = self.lock();
         let next = from(&state)?;

@@ -9,7 +9,7 @@ use image::{
     imageops::FilterType,
 };
 
-use crate::{BYTES_MAX, PIXELS_MAX, Picture, Size, Unreadable};
+use crate::{BYTES_MAX, PIXELS_MAX, Picture, PictureError, Size};
 
 /// What a decoder may allocate: [`PIXELS_MAX`] pixels of 4 bytes. A picture with more bytes for each pixel must be smaller.
 const ALLOCATED_BYTES_MAX: u64 = PIXELS_MAX * 4;
@@ -23,17 +23,17 @@ pub(crate) struct Decoded {
     is_jpeg: bool,
 }
 
-pub(crate) fn size(data: &[u8]) -> Result<Size, Unreadable> {
+pub(crate) fn size(data: &[u8]) -> Result<Size, PictureError> {
     let (width, height) = reader(data)?.into_dimensions()?;
     if u64::from(width) * u64::from(height) > PIXELS_MAX {
-        return Err(Unreadable::Pixels { width, height });
+        return Err(PictureError::Pixels { width, height });
     }
     Ok(Size { width, height })
 }
 
-fn reader(data: &[u8]) -> Result<ImageReader<Cursor<&[u8]>>, Unreadable> {
+fn reader(data: &[u8]) -> Result<ImageReader<Cursor<&[u8]>>, PictureError> {
     if data.len() > BYTES_MAX {
-        return Err(Unreadable::Bytes);
+        return Err(PictureError::Bytes);
     }
     let mut reader = ImageReader::with_format(Cursor::new(data), format(data)?);
     let mut limits = Limits::no_limits();
@@ -43,15 +43,15 @@ fn reader(data: &[u8]) -> Result<ImageReader<Cursor<&[u8]>>, Unreadable> {
 }
 
 /// The format by the first bytes: a declared MIME type may be wrong.
-fn format(data: &[u8]) -> Result<ImageFormat, Unreadable> {
+fn format(data: &[u8]) -> Result<ImageFormat, PictureError> {
     match guess_format(data) {
         Ok(format @ (ImageFormat::Png | ImageFormat::Jpeg | ImageFormat::WebP)) => Ok(format),
-        _ => Err(Unreadable::Format),
+        _ => Err(PictureError::Format),
     }
 }
 
 impl Decoded {
-    pub(crate) fn read(data: &[u8]) -> Result<Self, Unreadable> {
+    pub(crate) fn read(data: &[u8]) -> Result<Self, PictureError> {
         // The header says how many pixels there are: a small file may have very many.
         size(data)?;
         let mut decoder = reader(data)?.into_decoder()?;
@@ -69,7 +69,7 @@ impl Decoded {
         Self { pixels: resized.into_rgb8(), ..self }
     }
 
-    pub(crate) fn encode(self) -> Result<Picture, Unreadable> {
+    pub(crate) fn encode(self) -> Result<Picture, PictureError> {
         let size = Size { width: self.pixels.width(), height: self.pixels.height() };
         let mut data = Vec::new();
         let mime = if self.is_jpeg {

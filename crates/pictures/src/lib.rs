@@ -2,7 +2,7 @@
 //!
 //! A page decides what is in a picture of it, and an MCP server may send any bytes as a picture. So every function
 //! refuses a picture beyond [`PIXELS_MAX`] or [`BYTES_MAX`] before it decodes the pixels, and a decoder that fails or panics
-//! is an [`Unreadable`], never a panic of the caller. All functions compute and block: callers run them on threads for such
+//! is an [`PictureError`], never a panic of the caller. All functions compute and block: callers run them on threads for such
 //! work. The gateway scales what it sends; the engine's adapters draw the boxes.
 
 mod codec;
@@ -21,7 +21,7 @@ pub const BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Why this crate cannot scale or draw on a picture.
 #[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
+pub enum PictureError {
     #[error("it is neither PNG nor JPEG nor WebP")]
     Format,
     #[error("it has more than {PIXELS_MAX} pixels: {width}x{height}")]
@@ -78,13 +78,13 @@ pub struct Picture {
 }
 
 /// The size of a picture, from its header. Decodes no pixels.
-pub fn size(data: &[u8]) -> Result<Size, Unreadable> {
+pub fn size(data: &[u8]) -> Result<Size, PictureError> {
     guarded(|| codec::size(data))
 }
 
 /// The picture scaled down so that its longest side has `side_max` pixels. A JPEG stays a JPEG; the others become PNG.
 /// `None` if no side is longer.
-pub fn scale_down(data: &[u8], side_max: u32) -> Result<Option<Picture>, Unreadable> {
+pub fn scale_down(data: &[u8], side_max: u32) -> Result<Option<Picture>, PictureError> {
     guarded(|| {
         let size = codec::size(data)?;
         if size.longest_side() <= side_max {
@@ -96,7 +96,7 @@ pub fn scale_down(data: &[u8], side_max: u32) -> Result<Option<Picture>, Unreada
 }
 
 /// The picture with these boxes drawn on it, each with its label. A JPEG stays a JPEG; the others become PNG.
-pub fn draw_boxes(data: &[u8], boxes: &[LabelledBox]) -> Result<Picture, Unreadable> {
+pub fn draw_boxes(data: &[u8], boxes: &[LabelledBox]) -> Result<Picture, PictureError> {
     guarded(|| {
         let mut decoded = codec::Decoded::read(data)?;
         draw::draw(&mut decoded.pixels, boxes);
@@ -105,8 +105,8 @@ pub fn draw_boxes(data: &[u8], boxes: &[LabelledBox]) -> Result<Picture, Unreada
 }
 
 /// Decoders are careful, but their input is hostile: a panic of one must not end the caller's task.
-fn guarded<T>(work: impl FnOnce() -> Result<T, Unreadable>) -> Result<T, Unreadable> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Unreadable::Panicked))
+fn guarded<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(PictureError::Panicked))
 }
 
 #[cfg(test)]

@@ -101,13 +101,13 @@ fn too_many_pixels_are_refused() {
         {
             // The decoder itself refuses sizes whose bytes cannot be counted.
             assert!(
-                matches!(refused, Err(Unreadable::Pixels { .. } | Unreadable::Image(_))),
+                matches!(refused, Err(PictureError::Pixels { .. } | PictureError::Image(_))),
                 "{width}x{height}: {refused:?}"
             );
         }
     }
     assert!(matches!(size(&claims(8192, 4096)), Ok(Size { width: 8192, height: 4096 })));
-    assert!(matches!(size(&vec![0x89; BYTES_MAX + 1]), Err(Unreadable::Bytes)));
+    assert!(matches!(size(&vec![0x89; BYTES_MAX + 1]), Err(PictureError::Bytes)));
 }
 
 /// Bytes that are no picture, or only the beginning of one, or damaged, are errors.
@@ -131,8 +131,8 @@ fn damaged_pictures_are_errors() {
 /// A panic of a decoder is an error.
 #[test]
 fn panics_are_errors() {
-    let panics = || -> Result<(), Unreadable> { panic!("a decoder's own") };
-    assert!(matches!(guarded(panics), Err(Unreadable::Panicked)));
+    let panics = || -> Result<(), PictureError> { panic!("a decoder's own") };
+    assert!(matches!(guarded(panics), Err(PictureError::Panicked)));
 }
 
 fn labelled(x: i64, y: i64, width: i64, height: i64, label: &str) -> LabelledBox {

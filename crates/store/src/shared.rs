@@ -11,13 +11,13 @@ use crate::queue::Queue;
 /// What the writer and the store share.
 pub(crate) struct StoreShared {
     pub(crate) queue: Queue,
-    pub(crate) phase: watch::Sender<Phase>,
+    pub(crate) phase: watch::Sender<DatabasePhase>,
     health: Mutex<Result<(), Arc<str>>>,
 }
 
 /// The state of the database, for readers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum DatabasePhase {
     Opening,
     /// Readers can use it. The number changes whenever the file is replaced.
     Open(u64),
@@ -30,7 +30,7 @@ impl StoreShared {
     pub(crate) fn new() -> Self {
         Self {
             queue: Queue::default(),
-            phase: watch::Sender::new(Phase::Opening),
+            phase: watch::Sender::new(DatabasePhase::Opening),
             health: Mutex::new(Ok(())),
         }
     }
@@ -39,7 +39,7 @@ impl StoreShared {
     pub(crate) fn for_reading() -> Self {
         let shared = Self::new();
         shared.queue.close();
-        shared.phase.send_replace(Phase::Open(0));
+        shared.phase.send_replace(DatabasePhase::Open(0));
         shared
     }
 
@@ -58,7 +58,7 @@ impl StoreShared {
         let why: Arc<str> = Arc::from(why);
         self.set_health(Err(why.clone()));
         self.queue.close_because(why);
-        self.phase.send_replace(Phase::Ended);
+        self.phase.send_replace(DatabasePhase::Ended);
     }
 
     pub(crate) fn set_health(&self, health: Result<(), Arc<str>>) {

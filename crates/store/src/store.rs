@@ -9,8 +9,8 @@ use greenroom_core::{
     BlobId, Owner, Records, RefId, SessionUid,
     port::BoxFuture,
     record::{
-        Blob, BlobRef, Claim, ConsoleLine, ConsolePart, ConsoleRange, Cursor, Filter, Level, Listed,
-        NotRecorded, Record, Request, Response, SessionRef, SessionRow, SessionState, Timeline, Unreadable,
+        Blob, BlobRef, Claim, ConsoleLine, ConsolePart, ConsoleRange, Cursor, Level, Listed, NotRecorded,
+        Record, RecordFilter, Request, Response, SessionRef, SessionRow, SessionState, Timeline, Unreadable,
     },
 };
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ use crate::{
     blob_files::{self, BlobFiles},
     op::{BlobUse, Op, Waiter},
     settings::StoreSettings,
-    shared::{Phase, StoreShared},
+    shared::{DatabasePhase, StoreShared},
     sqlite::{blob_rows, find, open, readers::Readers, timeline::timeline, writer::DatabaseWriter},
 };
 
@@ -73,7 +73,7 @@ impl Store {
         let Some(writer) = writer else { return };
         let mut phase = self.shared.phase.subscribe();
         // `shared` holds the sender, so this waits until the writer reports its end.
-        let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
+        let _ = phase.wait_for(|phase| *phase == DatabasePhase::Ended).await;
         // The writer has reported its end, so its thread ends within a few lines.
         let _ = tokio::task::spawn_blocking(move || writer.join()).await;
     }
@@ -146,7 +146,11 @@ impl Records for Store {
         Box::pin(self.readers.read(move |connection| find::record(connection, &owner, &id)))
     }
 
-    fn list<'a>(&'a self, owner: &'a Owner, filter: Filter) -> BoxFuture<'a, Result<Listed, Unreadable>> {
+    fn list<'a>(
+        &'a self,
+        owner: &'a Owner,
+        filter: RecordFilter,
+    ) -> BoxFuture<'a, Result<Listed, Unreadable>> {
         let owner = owner.clone();
         Box::pin(self.readers.read(move |connection| find::list(connection, &owner, &filter)))
     }

@@ -15,7 +15,7 @@ use greenroom_core::{
 };
 use greenroom_egress::ThisMachine;
 use greenroom_engine::{Endpoint, ports::GreenroomPorts};
-use greenroom_fleet::{BrowserSettings, InstanceSettings, PoolSettings, Retry, Size, pool_name};
+use greenroom_fleet::{BrowserSettings, InstanceSettings, PoolSettings, PoolSize, Retry, pool_name};
 use greenroom_gateway::{Attach, AttachError, AttachRequest, Attachment, AttachmentBuilder};
 use tokio::{
     net::{TcpStream, lookup_host},
@@ -165,7 +165,7 @@ fn attachment(
         name: name.to_string(),
         description: String::new(),
         is_default: false,
-        size: Size::Fixed(1),
+        size: PoolSize::Fixed(1),
         instance: Arc::new(move |_| {
             // Keeps the port closed to greenroom's own browsers for as long as this browser is attached.
             let _held = &port;

@@ -17,7 +17,7 @@ use greenroom_gateway::Catalog;
 
 use super::proxies::EgressDirectory;
 
-/// What engines are made with. Cheap to clone.
+/// Makes the engines of pools and attached browsers, from the parts of this process that all engines share. Cheap to clone.
 #[derive(Clone)]
 pub struct Engines {
     pub launcher: Launcher,

@@ -128,7 +128,7 @@ impl App {
             recall: Recall {
                 records,
                 responses: settings.responses,
-                of_pools: pool_settings::answers(settings).into(),
+                pool_overrides: pool_settings::answers(settings).into(),
                 inline_tokens: settings.inline_tokens,
                 pictures: settings.pictures,
                 picture_side_pixels: u32::try_from(settings.picture_side_pixels).unwrap_or(u32::MAX),
@@ -188,7 +188,8 @@ impl App {
     /// agent. If that fails, greenroom serves agents all the same: some file systems have no sockets.
     pub fn open_control(
         &mut self,
-        (kind, idle_exit): (ProcessKind, Option<Duration>),
+        kind: ProcessKind,
+        idle_exit: Option<Duration>,
         listen: Option<String>,
         recent_log: Arc<RecentLog>,
         routes: axum::Router,

@@ -7,7 +7,7 @@ use greenroom_core::{
     lease::Strategy,
     settings::{Browser, DeclaredPool, EngineKind, Pool, Settings},
 };
-use greenroom_fleet::{InstanceSettings, PoolSettings, Retry, Size};
+use greenroom_fleet::{InstanceSettings, PoolSettings, PoolSize, Retry};
 use greenroom_gateway::{InstructionFacts, PoolAnswers, ToolSource, control::ProcessKind};
 
 use super::engines::Engines;
@@ -87,7 +87,7 @@ fn built_in(kind: ProcessKind, all: &Arc<Settings>, engines: &Engines) -> PoolSe
         name: BUILT_IN.to_owned(),
         description: String::new(),
         is_default: true,
-        size: Size::Elastic { instances_max: pool.instances_max, idle: pool.instance_idle },
+        size: PoolSize::Elastic { instances_max: pool.instances_max, idle: pool.instance_idle },
         instance: Arc::new(move |id| instance(&settings, &engines, &name, &settings.pool, None, id)),
         strategy: pool.lease_strategy.unwrap_or(Strategy::Fill),
         lease_timeout: pool.lease_timeout,
@@ -108,7 +108,7 @@ fn declared(pool: &DeclaredPool, all: &Arc<Settings>, engines: &Engines) -> Pool
         name: pool.name.clone(),
         description: pool.description.clone(),
         is_default: pool.is_default,
-        size: Size::Fixed(pool.instances.len()),
+        size: PoolSize::Fixed(pool.instances.len()),
         instance: Arc::new(move |id| match instances.get(id.0 as usize) {
             Some(own) => instance(&settings, &engines, &name, &own.pool, own.alias.clone(), id),
             None => instance(&settings, &engines, &name, &common, None, id),

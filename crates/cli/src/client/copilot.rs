@@ -1,5 +1,6 @@
-//! GitHub Copilot CLI. `~/.copilot/mcp-config.json` for everything. A project's servers are in `.github/mcp.json`, or in
-//! `.mcp.json`, which is Claude Code's too and so is left to it. An entry names the tools that it offers.
+//! GitHub Copilot CLI. It reads a user's servers from `~/.copilot/mcp-config.json`, and a project's from `.github/mcp.json`
+//! and `.mcp.json`. greenroom writes a project's entry into `.github/mcp.json`, because Claude Code reads `.mcp.json` too. An
+//! entry lists the tools that the agent may use.
 
 use serde_json::json;
 

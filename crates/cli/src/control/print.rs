@@ -25,7 +25,8 @@ struct ItemWithPid<T> {
 
 /// Prints a list, each item with its greenroom's process id.
 pub fn list<T: Serialize>(
-    (data, outcomes): (&Path, &[QueryOutcome]),
+    data: &Path,
+    outcomes: &[QueryOutcome],
     all: &[(u32, T)],
     json: bool,
     for_people: impl FnOnce() -> String,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use greenroom_core::{Raw, raw::encode};
 use greenroom_mcp::{
     Peer,
-    link::http::Endpoint,
+    link::http::HttpEndpoint,
     peer::{ClientInfo, InitializeParams},
 };
 use serde::Deserialize;
@@ -81,7 +81,7 @@ pub struct DemoAgent {
 }
 
 impl DemoAgent {
-    pub fn new(role: Role, front: &Endpoint) -> Self {
+    pub fn new(role: Role, front: &HttpEndpoint) -> Self {
         // The agent does not read the server's requests: a server sends none to a client without capabilities.
         let (peer, _) = front.connect();
         Self {

@@ -29,7 +29,7 @@ use greenroom_gateway::{
     control::ProcessKind,
     front::http::{self, HostRules, HttpClients, HttpState, Probes},
 };
-use greenroom_mcp::link::http::Endpoint;
+use greenroom_mcp::link::http::HttpEndpoint;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -93,7 +93,7 @@ pub async fn run(
     let closing = CancellationToken::new();
     let http_state = Arc::new(HttpState {
         gateway: app.gateway.clone(),
-        sessions: Arc::new(HttpClients::default()),
+        clients: Arc::new(HttpClients::default()),
         probes: Arc::new(Probes { server: app.run_folder().1.to_owned() }),
         location: ClientLocation::Network,
         owner: Owner::local(),
@@ -147,7 +147,7 @@ struct DemoRun<'a> {
 
 impl DemoRun<'_> {
     async fn run_steps(&self) -> anyhow::Result<DemoOutcome> {
-        let front = Endpoint::new(self.front.parse().context("the front's own URL cannot be read")?)?;
+        let front = HttpEndpoint::new(self.front.parse().context("the front's own URL cannot be read")?)?;
         let mut agents: Vec<_> = self.roles.iter().map(|role| DemoAgent::new(*role, &front)).collect();
         self.printer.opening(agents.len(), &self.shop, &self.front)?;
         let mut start = Duration::ZERO;

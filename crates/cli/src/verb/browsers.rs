@@ -114,7 +114,7 @@ fn list(
 ) -> anyhow::Result<ExitCode> {
     let all: Vec<_> =
         browsers(outcomes, args).map(|(report, browser)| (report.status.pid, browser)).collect();
-    print::list((data, outcomes), &all, args.json, || match all.is_empty() {
+    print::list(data, outcomes, &all, args.json, || match all.is_empty() {
         true => "no attached browsers\n".to_owned(),
         false => view::browsers::browsers(&all, "", Terminal::stdout(env)),
     })

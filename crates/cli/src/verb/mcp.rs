@@ -83,7 +83,7 @@ async fn stand_alone(
     stop: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
     let mut app = App::build(ProcessKind::Stdio, &resolved.settings, env).await?;
-    app.open_control((ProcessKind::Stdio, None), None, recent_log, axum::Router::new());
+    app.open_control(ProcessKind::Stdio, None, None, recent_log, axum::Router::new());
     app.warm_up();
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;
     front::stdio::serve(app.gateway.clone(), stdio, stop).await;

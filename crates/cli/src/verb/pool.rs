@@ -108,7 +108,7 @@ fn list(
 ) -> anyhow::Result<ExitCode> {
     let all: Vec<_> =
         candidates(outcomes, args.pid).map(|(report, pool)| (report.status.pid, pool)).collect();
-    print::list((data, outcomes), &all, args.json, || view::pools::pools(&all, "", Terminal::stdout(env)))
+    print::list(data, outcomes, &all, args.json, || view::pools::pools(&all, "", Terminal::stdout(env)))
 }
 
 async fn command(

@@ -27,8 +27,8 @@ use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    app::App, config::ConfigSources, control, idle_exit, port_holder, reload, report::CliError,
-    signals::Signals, tcp, verb::browser_command::background,
+    app::App, config::ConfigSources, control, port_holder, reload, report::CliError, signals::Signals, tcp,
+    unused_server_exit, verb::browser_command::background,
 };
 
 #[derive(Debug, clap::Args)]
@@ -56,11 +56,11 @@ pub async fn run(
     let _port = app.block_port(address.port())?;
     let url = format!("http://{address}");
     // Answers link to files below this URL.
-    let _ = app.gateway.recall.site.set(url.clone());
+    let _ = app.gateway.recall.base_url.set(url.clone());
     let closing = CancellationToken::new();
     let socket = HttpState {
         gateway: app.gateway.clone(),
-        sessions: Arc::new(HttpClients::default()),
+        clients: Arc::new(HttpClients::default()),
         probes: Arc::new(Probes { server: app.run_folder().1.to_owned() }),
         location: ClientLocation::Local { folder: env.working_dir.clone() },
         owner: Owner::local(),
@@ -74,7 +74,8 @@ pub async fn run(
         ..socket.clone()
     });
     app.open_control(
-        (ProcessKind::Server, idle_exit),
+        ProcessKind::Server,
+        idle_exit,
         Some(url.clone()),
         recent_log,
         http::router(Arc::new(socket)),
@@ -108,10 +109,10 @@ pub async fn run(
         let is_used = || {
             !app.gateway.fleet.list_all().is_empty()
                 || !app.gateway.answering.is_empty()
-                || http_state.sessions.has_clients()
+                || http_state.clients.has_clients()
         };
         tokio::select! {
-            () = idle_exit::unused_for(after, app.gateway.commands.subscribe(), is_used) => {
+            () = unused_server_exit::unused_for(after, app.gateway.commands.subscribe(), is_used) => {
                 tracing::info!("no session, client or command for {}: ending", human(after));
                 signals.stop.cancel();
             }

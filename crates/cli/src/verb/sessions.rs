@@ -64,7 +64,7 @@ pub async fn run(resolved: &Resolved, env: &ProcessEnv, args: &SessionsArgs) -> 
 
 fn list(data: &Path, outcomes: &[QueryOutcome], env: &ProcessEnv, json: bool) -> anyhow::Result<ExitCode> {
     let all: Vec<_> = sessions(outcomes).map(|(report, session)| (report.status.pid, session)).collect();
-    print::list((data, outcomes), &all, json, || match all.is_empty() {
+    print::list(data, outcomes, &all, json, || match all.is_empty() {
         true => "no sessions\n".to_owned(),
         false => view::sessions::sessions(&all, "", Terminal::stdout(env)),
     })

@@ -125,7 +125,7 @@ impl Ledger {
 
     /// Why a caller can never get a slot of the instance `key`, or of any instance; `None` if it can.
     pub fn refusal(&self, key: Option<InstanceId>) -> Option<LeaseRefused> {
-        let Some(id) = key else { return self.can_never_lease().then_some(LeaseRefused::Hopeless) };
+        let Some(id) = key else { return self.can_never_lease().then_some(LeaseRefused::NoInstanceLeases) };
         let Some(instance) = self.instance(id) else { return Some(LeaseRefused::Gone(id)) };
         match instance.phase {
             Phase::Down { back: false } => Some(LeaseRefused::Failed(id)),

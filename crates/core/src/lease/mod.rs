@@ -89,7 +89,7 @@ pub enum LeaseRefused {
     /// The instance failed.
     Failed(InstanceId),
     /// No instance of the pool will lease anything.
-    Hopeless,
+    NoInstanceLeases,
 }
 
 /// A slot handed to a waiter.

@@ -57,13 +57,13 @@ impl Ledger {
 
     /// Marks an instance that was down or draining as about to be started again.
     pub fn starting(&mut self, id: InstanceId) {
-        self.end_life(id);
+        self.void_leases(id);
         self.enter(id, Phase::Starting);
     }
 
     /// Marks the instance as running: all its slots are free.
     pub fn started(&mut self, id: InstanceId) -> Changes {
-        self.end_life(id);
+        self.void_leases(id);
         self.enter(id, Phase::Open);
         let at = index(id);
         let Some(instance) = self.instance_mut(id) else { return Changes::default() };
@@ -78,7 +78,7 @@ impl Ledger {
 
     /// Marks the instance as gone, or as failed to start. Voids its leases, and refuses waiters that want only it.
     pub fn lost(&mut self, id: InstanceId, outlook: RestartOutlook) -> Changes {
-        self.end_life(id);
+        self.void_leases(id);
         let phase = match outlook {
             RestartOutlook::OnDemand => Phase::Cold,
             RestartOutlook::Soon => Phase::Down { back: true },
@@ -96,7 +96,7 @@ impl Ledger {
         match self.instance(id).map(|instance| instance.phase) {
             Some(Phase::Open) => self.clear_free(id),
             Some(Phase::Withheld | Phase::Draining { .. }) => {}
-            _ => self.end_life(id),
+            _ => self.void_leases(id),
         }
         self.enter(id, Phase::Draining { back });
         let mut refused = if back { Vec::new() } else { self.refuse_keyed(id, LeaseRefused::Draining(id)) };
@@ -147,7 +147,7 @@ impl Ledger {
         let idle =
             self.instance(id).is_some_and(|instance| instance.phase == Phase::Open && instance.taken() == 0);
         if idle {
-            self.end_life(id);
+            self.void_leases(id);
             self.enter(id, Phase::Cold);
         }
         idle
@@ -155,7 +155,7 @@ impl Ledger {
 
     /// Takes an instance out of the pool, whatever its phase. Its number is free again.
     pub fn remove(&mut self, id: InstanceId) -> Changes {
-        self.end_life(id);
+        self.void_leases(id);
         self.leave_phase(id);
         let mut refused = self.refuse_keyed(id, LeaseRefused::Gone(id));
         if let Some(instance) = self.instances.get_mut(index(id)) {
@@ -207,7 +207,7 @@ impl Ledger {
     }
 
     /// Voids every lease of the instance.
-    pub(super) fn end_life(&mut self, id: InstanceId) {
+    pub(super) fn void_leases(&mut self, id: InstanceId) {
         self.clear_free(id);
         let Some(instance) = self.instance_mut(id) else { return };
         instance.slots.fill(Slot::Free);
@@ -240,7 +240,7 @@ impl Ledger {
         if !self.can_never_lease() {
             return Vec::new();
         }
-        self.refuse_all().into_iter().map(|waiter| (waiter, LeaseRefused::Hopeless)).collect()
+        self.refuse_all().into_iter().map(|waiter| (waiter, LeaseRefused::NoInstanceLeases)).collect()
     }
 
     /// Starts cold instances while there are more waiters than slots of starting instances.

@@ -212,8 +212,11 @@ fn waiters_are_refused_when_no_instance_may_lease() {
     takes(&mut ledger, 2);
     let waiter = waits(any(&mut ledger));
     assert_eq!(ledger.lost(InstanceId(0), RestartOutlook::None).refused, []);
-    assert_eq!(ledger.lost(InstanceId(1), RestartOutlook::None).refused, [(waiter, LeaseRefused::Hopeless)]);
-    assert_eq!(any(&mut ledger), SlotAnswer::Refused(LeaseRefused::Hopeless));
+    assert_eq!(
+        ledger.lost(InstanceId(1), RestartOutlook::None).refused,
+        [(waiter, LeaseRefused::NoInstanceLeases)]
+    );
+    assert_eq!(any(&mut ledger), SlotAnswer::Refused(LeaseRefused::NoInstanceLeases));
     assert_eq!(keyed(&mut ledger, 1), SlotAnswer::Refused(LeaseRefused::Failed(InstanceId(1))));
     assert_eq!(keyed(&mut ledger, 7), SlotAnswer::Refused(LeaseRefused::Gone(InstanceId(7))));
     ledger.starting(InstanceId(1));
@@ -235,7 +238,7 @@ fn draining_keeps_leases_valid() {
     assert_eq!(ledger.figures(), Figures { instances: 2, leased: 2, slots: 2, waiting: 1 });
     ledger.remove(InstanceId(1));
     assert_eq!(ledger.add(2, false), Some(InstanceId(1)), "its number is free again");
-    assert_eq!(ledger.release(lease), None, "a lease of its former life is void");
+    assert_eq!(ledger.release(lease), None, "a lease from before its restart is void");
     assert_eq!(ledger.started(InstanceId(1)).granted[0].waiter, waiter);
 }
 
@@ -255,7 +258,7 @@ fn draining_instance_can_be_reopened() {
     assert_eq!(ledger.reopen(InstanceId(0)), Changes::default(), "it is open");
     ledger.lost(InstanceId(0), RestartOutlook::None);
     assert_eq!(ledger.reopen(InstanceId(0)), Changes::default());
-    assert_eq!(any(&mut ledger), SlotAnswer::Refused(LeaseRefused::Hopeless));
+    assert_eq!(any(&mut ledger), SlotAnswer::Refused(LeaseRefused::NoInstanceLeases));
 }
 
 /// An instance that did not answer leases nothing until it has answered; its leases stay valid, and another instance

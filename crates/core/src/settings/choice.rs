@@ -75,13 +75,13 @@ words! {
         Link = "link",
     }
 
-    /// Which tools greenroom shows to agents, and in which words.
+    /// Which tools greenroom lists for agents, and with which descriptions.
     ToolProfile {
         /// The few tools that most tasks need, and one that describes and runs the others.
         Core = "core",
-        /// All of them, in few words.
+        /// All tools, with shortened descriptions.
         Compact = "compact",
-        /// All of them, in the engine's own words.
+        /// All tools, with the engine's descriptions.
         Full = "full",
     }
 

@@ -89,8 +89,8 @@ settings! {
         "server.allowed_hosts" allowed_hosts: Vec<String> = Vec::new() => Many(TextLine("HOST")), Guarded;
         /// How long a server that receives a stop signal lets running calls go on. A second signal ends them at once.
         "server.drain_timeout" drain_timeout: Duration = Duration::from_secs(5) => Span::FROM_ZERO, Open;
-        /// After how long a server ends by itself in which no session is open, no client is connected and no command
-        /// came. A server that a command such as `greenroom open` started ends after 10 minutes by default.
+        /// A server ends by itself after this time without an open session, a connected client, a running call or a
+        /// command. A server that a command such as `greenroom open` started ends after 10 minutes by default.
         "server.idle_exit" idle_exit: Option<Duration> = None => OrWord("never", Span::POSITIVE), Open;
     }
 

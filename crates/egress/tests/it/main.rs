@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod carry;
-mod life;
+mod connection_end;
 mod refuse;
 mod upstream;
 

@@ -81,16 +81,16 @@ impl Engine for CustomEngine {
 
     fn tools(&self) -> BoxFuture<'_, Result<Toolset, StartError>> {
         Box::pin(async move {
-            match self.connector()? {
-                ServerConnector::Command(command) => command.tools(&self.launcher).await,
-                ServerConnector::Remote(remote) => remote.tools().await,
+            match self.prepare()? {
+                PreparedServer::Command(command) => command.tools(&self.launcher).await,
+                PreparedServer::Remote(remote) => remote.tools().await,
             }
         })
     }
 
     fn start(&self, _: InstanceId) -> BoxFuture<'_, Result<Arc<dyn Instance>, StartError>> {
         Box::pin(async move {
-            let server = CustomFactory { engine: self.clone(), connector: self.connector()? };
+            let server = CustomFactory { engine: self.clone(), server: self.prepare()? };
             ProcessInstance::start(Box::new(server), self.slots).await
         })
     }
@@ -116,12 +116,12 @@ impl CustomEngine {
         Self { server, slots: options.pool.slots, launcher, run, ports, tools_changed }
     }
 
-    fn connector(&self) -> Result<ServerConnector, StartError> {
+    fn prepare(&self) -> Result<PreparedServer, StartError> {
         Ok(match &self.server {
             CustomServer::Command { program, args } => {
-                ServerConnector::Command(ServerCommand { program: program.clone(), args: args.clone() })
+                PreparedServer::Command(ServerCommand { program: program.clone(), args: args.clone() })
             }
-            CustomServer::Url(url) => ServerConnector::Remote(Box::new(RemoteServer::new(self, url)?)),
+            CustomServer::Url(url) => PreparedServer::Remote(Box::new(RemoteServer::new(self, url)?)),
         })
     }
 }
@@ -129,10 +129,10 @@ impl CustomEngine {
 /// The server behind an instance.
 struct CustomFactory {
     engine: CustomEngine,
-    connector: ServerConnector,
+    server: PreparedServer,
 }
 
-enum ServerConnector {
+enum PreparedServer {
     Command(ServerCommand),
     Remote(Box<RemoteServer>),
 }
@@ -144,19 +144,19 @@ impl SeatProcessFactory for CustomFactory {
         _: Option<&'a SeatBrowser>,
     ) -> BoxFuture<'a, Result<EngineConnection, StartError>> {
         Box::pin(async move {
-            match &self.connector {
-                ServerConnector::Command(command) => {
+            match &self.server {
+                PreparedServer::Command(command) => {
                     command.start(&self.engine.launcher).await.map(Into::into)
                 }
-                ServerConnector::Remote(remote) => Ok((&remote.endpoint).into()),
+                PreparedServer::Remote(remote) => Ok((&remote.endpoint).into()),
             }
         })
     }
 
     fn unreachable_error(&self, error: StartError) -> StartError {
-        match &self.connector {
-            ServerConnector::Command(_) => error,
-            ServerConnector::Remote(remote) => remote.unreachable_error(error),
+        match &self.server {
+            PreparedServer::Command(_) => error,
+            PreparedServer::Remote(remote) => remote.unreachable_error(error),
         }
     }
 

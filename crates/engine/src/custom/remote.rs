@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use greenroom_core::{StartError, Toolset, web_address};
-use greenroom_mcp::link::http::Endpoint;
+use greenroom_mcp::link::http::HttpEndpoint;
 use tokio::time::timeout;
 
 use super::CustomEngine;
@@ -14,7 +14,7 @@ use crate::{ports::PortGuard, run_folder::unwritable_error, tool_list::ask_for_t
 const END_SESSION_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct RemoteServer {
-    pub(super) endpoint: Endpoint,
+    pub(super) endpoint: HttpEndpoint,
     /// The address without its secrets.
     url_without_secrets: String,
     _port: Option<PortGuard>,
@@ -27,7 +27,7 @@ impl RemoteServer {
         let invalid_address = |why: &dyn std::fmt::Display| {
             StartError::new(format!("cannot connect to the MCP server: {why}: `{url_without_secrets}`"))
         };
-        let endpoint = Endpoint::new(url.parse().map_err(|error| invalid_address(&error))?)
+        let endpoint = HttpEndpoint::new(url.parse().map_err(|error| invalid_address(&error))?)
             .map_err(|error| invalid_address(&error))?;
         let port = greenroom_cdp::local_port(url).map(|port| engine.ports.hold(port)).transpose();
         let port = port.map_err(|error| unwritable_error(&engine.run, &error))?;

@@ -58,8 +58,8 @@ pub(super) async fn start(
         context_ports: None,
         forgets_crashed_pages: false,
     };
-    let handle = BrowserHandle::attach(&endpoint, run, ports, rules).await?;
-    let browser = Arc::new(ObservedBrowser::new(handle, Loss::default()));
+    let (handle, observer) = BrowserHandle::attach(&endpoint, run, ports, rules).await?;
+    let browser = Arc::new(ObservedBrowser::new(handle, observer, Loss::default()));
     ProcessInstance::start(Box::new(AttachedFactory { engine, browser, folder }), 1).await
 }
 

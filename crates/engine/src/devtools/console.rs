@@ -29,7 +29,7 @@ pub(super) fn lines(tool: &str, text: &str) -> Vec<ConsoleLine> {
     for line in text.lines() {
         match parse_first_line(line) {
             Some((kind, message)) if lines.len() < LINES_MAX => lines.push(ConsoleLine {
-                level: Level::of(kind),
+                level: Level::from_word(kind),
                 message: message.to_owned(),
                 at: None,
                 location: None,

@@ -144,8 +144,8 @@ impl SeatProcessFactory for DevtoolsEngine {
                 context_ports: Some(context_ports.clone()),
                 forgets_crashed_pages: false,
             };
-            let handle = BrowserHandle::start(launcher, run, ports, &spec, rules).await?;
-            let browser = ObservedBrowser::new(handle, Loss::default());
+            let (handle, observer) = BrowserHandle::start(launcher, run, ports, &spec, rules).await?;
+            let browser = ObservedBrowser::new(handle, observer, Loss::default());
             let counted = Arc::new(Downloads::new(self.options.disk_bytes_max()));
             SeatBrowser::exclusive(browser, &spec, &downloads, counted, context_ports.port(&None))
                 .await

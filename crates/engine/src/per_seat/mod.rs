@@ -62,8 +62,8 @@ impl From<(Process, Pipes)> for EngineConnection {
     }
 }
 
-impl From<&http::Endpoint> for EngineConnection {
-    fn from(server: &http::Endpoint) -> Self {
+impl From<&http::HttpEndpoint> for EngineConnection {
+    fn from(server: &http::HttpEndpoint) -> Self {
         let (peer, inbound) = server.connect();
         Self { peer, inbound, process: None }
     }

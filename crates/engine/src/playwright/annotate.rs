@@ -92,7 +92,7 @@ pub(super) fn check(call: &Call) -> Result<bool, AnnotateRefusal> {
 /// The reply with marks on its picture and a list of them, or with the reason why there are none.
 pub(super) async fn annotated(mut picture: Reply, full_page: bool, snapshot: Reply, view: Reply) -> Reply {
     let marks = match (snapshot.snapshot_text(), PageView::read(&view)) {
-        (Some(text), Some(view)) => Ok((Marks::of(text), view)),
+        (Some(text), Some(view)) => Ok((Marks::from_snapshot(text), view)),
         (None, _) => Err("the page has no snapshot"),
         (_, None) => Err("the size of the page is unknown"),
     };
@@ -167,7 +167,7 @@ struct CssRect {
 }
 
 impl CssRect {
-    fn of(node: &Value) -> Option<Self> {
+    fn from_node(node: &Value) -> Option<Self> {
         let [x, y, width, height] = <[f64; 4]>::deserialize(node.get("box")?).ok()?;
         Some(Self { x, y, width, height })
     }
@@ -205,7 +205,7 @@ impl CssRect {
 struct Marks(Vec<Mark>);
 
 impl Marks {
-    fn of(snapshot: &str) -> Self {
+    fn from_snapshot(snapshot: &str) -> Self {
         let mut marks = Self::default();
         for node in tree::parse(snapshot).as_array().into_iter().flatten() {
             marks.add(node, (0.0, 0.0), None);
@@ -215,7 +215,7 @@ impl Marks {
 
     /// Adds a node and those below it. `origin` is the position of its frame, `frame` the part of that which is visible.
     fn add(&mut self, node: &Value, origin: (f64, f64), frame: Option<CssRect>) {
-        let rect = CssRect::of(node).map(|rect| rect.moved(origin));
+        let rect = CssRect::from_node(node).map(|rect| rect.moved(origin));
         let visible = rect.and_then(|rect| match frame {
             Some(frame) => rect.within(frame),
             None => Some(rect).filter(|rect| rect.width > 0.0 && rect.height > 0.0),
@@ -325,7 +325,7 @@ fn marked(
     let mut part = Fields::open(part).map_err(|_| unreadable())?;
     let data = part.read::<String>("data").ok().flatten().ok_or_else(unreadable)?;
     let data = BASE64_STANDARD.decode(data).map_err(|_| unreadable())?;
-    let refused = |error: greenroom_pictures::Unreadable| format!("the picture cannot be read: {error}");
+    let refused = |error: greenroom_pictures::PictureError| format!("the picture cannot be read: {error}");
     let size = greenroom_pictures::size(&data).map_err(refused)?;
     let factor = view.factor(size, full_page).ok_or("the size of the page is unknown")?;
     let scroll = if full_page { (view.scroll_x, view.scroll_y) } else { (0.0, 0.0) };

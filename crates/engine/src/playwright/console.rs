@@ -158,7 +158,7 @@ impl ConsoleParser {
         let level = match open.kind.as_deref() {
             None => Level::Error,
             Some(kind) if DEBUG_TYPES.contains(&kind) => Level::Debug,
-            Some(kind) => Level::of(kind),
+            Some(kind) => Level::from_word(kind),
         };
         if self.done.len() >= LINES_MAX {
             self.more += 1;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use greenroom_core::{HealthCheckFailed, NoAgent};
-use greenroom_mcp::link::http::Endpoint;
+use greenroom_mcp::link::http::HttpEndpoint;
 use parking_lot::Mutex as Plain;
 use tokio::sync::Mutex;
 
@@ -57,7 +57,7 @@ impl HealthProbe {
     /// Pings engine and browser at once; both must answer.
     pub(super) async fn check(
         &self,
-        node: Option<&Endpoint>,
+        node: Option<&HttpEndpoint>,
         browser: &ObservedBrowser,
         folder: &Path,
     ) -> Result<(), HealthCheckFailed> {
@@ -76,7 +76,11 @@ impl HealthProbe {
         tokio::try_join!(engine, browser).map(|_| ())
     }
 
-    async fn ping_shared_engine(&self, endpoint: &Endpoint, folder: &Path) -> Result<(), HealthCheckFailed> {
+    async fn ping_shared_engine(
+        &self,
+        endpoint: &HttpEndpoint,
+        folder: &Path,
+    ) -> Result<(), HealthCheckFailed> {
         let check_failed =
             |error: &dyn std::fmt::Display| HealthCheckFailed(format!("{ENGINE} is unwell: {error}").into());
         let mut session = self.session.lock().await;

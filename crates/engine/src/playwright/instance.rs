@@ -92,7 +92,7 @@ impl PlaywrightInstance {
         };
         let base = InstanceBase::default();
         // The instance is lost with its browser.
-        let browser = ObservedBrowser::new((handle, observer), base.loss.clone());
+        let browser = ObservedBrowser::new(handle, observer, base.loss.clone());
         let default_context = (!engine.options.pool.isolated).then(|| Arc::new(Semaphore::new(1)));
         let shared = Arc::new(PlaywrightState {
             engine,

@@ -4,7 +4,7 @@
 use std::{net::TcpListener, time::Duration};
 
 use greenroom_core::{StartError, port::human};
-use greenroom_mcp::link::http::Endpoint;
+use greenroom_mcp::link::http::HttpEndpoint;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -26,7 +26,7 @@ const PORT_TRIES: usize = 3;
 
 pub(super) struct NodeServer {
     pub(super) process: Process,
-    pub(super) endpoint: Endpoint,
+    pub(super) endpoint: HttpEndpoint,
     /// Unused, but open: Node must not find its standard streams closed.
     _pipes: Pipes,
     _port: PortGuard,
@@ -66,7 +66,7 @@ impl NodeServer {
                     let uri = format!("{address}/mcp").parse().map_err(|_| {
                         StartError::new(format!("the engine listens on an invalid address: `{address}`"))
                     })?;
-                    let endpoint = Endpoint::new(uri)
+                    let endpoint = HttpEndpoint::new(uri)
                         .and_then(|endpoint| endpoint.with_header(preload::SECRET_HEADER, &secret))
                         .map_err(|error| StartError::new(format!("cannot connect to the engine: {error}")))?;
                     return Ok(Self { process, endpoint, _pipes: pipes, _port: guard });

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use greenroom_core::StartError;
 use tokio::time::Instant;
 
-use super::AttachedBrowser;
+use super::RegisteredBrowser;
 use crate::{error::FleetError, pool::Readiness};
 
 /// The state of greenroom's connection to a browser.
@@ -53,7 +53,7 @@ pub struct BrowserStatus {
     pub waiting: usize,
 }
 
-impl AttachedBrowser {
+impl RegisteredBrowser {
     pub(crate) fn status(&self) -> BrowserStatus {
         let pool = self.pool.status();
         let connection = self.pool.connection().unwrap_or_default();

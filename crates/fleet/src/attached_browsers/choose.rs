@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use greenroom_core::{excerpt::echoed, plural};
 
-use super::AttachedBrowser;
+use super::RegisteredBrowser;
 
 /// Why no browser was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,9 +28,9 @@ pub enum NotChosen {
 }
 
 pub(super) fn choose<'a>(
-    entries: &'a BTreeMap<u32, Arc<AttachedBrowser>>,
+    entries: &'a BTreeMap<u32, Arc<RegisteredBrowser>>,
     given: Option<&str>,
-) -> Result<&'a Arc<AttachedBrowser>, NotChosen> {
+) -> Result<&'a Arc<RegisteredBrowser>, NotChosen> {
     match (entries.len(), entries.values().next(), given) {
         (0, _, _) | (_, None, _) => Err(NotChosen::NoneAttached),
         (1, Some(_), Some(_)) => Err(NotChosen::OnlyOne),
@@ -41,16 +41,16 @@ pub(super) fn choose<'a>(
 }
 
 pub(super) fn find<'a>(
-    entries: &'a BTreeMap<u32, Arc<AttachedBrowser>>,
+    entries: &'a BTreeMap<u32, Arc<RegisteredBrowser>>,
     name: &str,
-) -> Result<&'a Arc<AttachedBrowser>, NotChosen> {
+) -> Result<&'a Arc<RegisteredBrowser>, NotChosen> {
     let unknown = || NotChosen::Unknown { name: name.to_owned(), known: known(entries) };
     entries.values().find(|entry| entry.name().is(name)).ok_or_else(unknown)
 }
 
 /// Index and label of each browser.
-fn known(entries: &BTreeMap<u32, Arc<AttachedBrowser>>) -> Vec<String> {
-    let name = |entry: &Arc<AttachedBrowser>| match &entry.settings.label {
+fn known(entries: &BTreeMap<u32, Arc<RegisteredBrowser>>) -> Vec<String> {
+    let name = |entry: &Arc<RegisteredBrowser>| match &entry.settings.label {
         Some(label) => format!("{} (\"{label}\")", entry.index),
         None => entry.index.to_string(),
     };

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     error::FleetError,
-    pool::{BrowserConnection, Pool, PoolSettings, Size},
+    pool::{BrowserConnection, Pool, PoolSettings, PoolSize},
     target::Watcher,
 };
 
@@ -48,7 +48,7 @@ pub fn pool_name(index: u32) -> String {
 }
 
 /// An attached browser in the registry.
-pub(crate) struct AttachedBrowser {
+pub(crate) struct RegisteredBrowser {
     pub(crate) index: u32,
     pub(crate) settings: BrowserSettings,
     pub(crate) pool: Arc<Pool>,
@@ -60,7 +60,7 @@ pub(crate) struct AttachedBrowsers(Mutex<BrowserRegistry>);
 
 #[derive(Default)]
 struct BrowserRegistry {
-    entries: BTreeMap<u32, Arc<AttachedBrowser>>,
+    entries: BTreeMap<u32, Arc<RegisteredBrowser>>,
     /// The latest index given to a browser.
     last: u32,
     /// The registry accepts no more browsers.
@@ -76,7 +76,7 @@ impl BrowserSettings {
         let settings = PoolSettings {
             name: pool_name(index),
             is_default: false,
-            size: Size::Fixed(1),
+            size: PoolSize::Fixed(1),
             ..self.pool.clone()
         };
         let attached = BrowserConnection::new(self.name(index), self, watcher.clone());
@@ -86,7 +86,7 @@ impl BrowserSettings {
     }
 }
 
-impl AttachedBrowser {
+impl RegisteredBrowser {
     fn name(&self) -> BrowserName {
         self.settings.name(self.index)
     }
@@ -97,7 +97,7 @@ impl AttachedBrowsers {
         self.0.lock()
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<AttachedBrowser>> {
+    pub(crate) fn all(&self) -> Vec<Arc<RegisteredBrowser>> {
         self.lock().entries.values().cloned().collect()
     }
 
@@ -114,7 +114,7 @@ impl AttachedBrowsers {
         &self,
         make: impl FnOnce(u32) -> BrowserSettings,
         watcher: &Arc<dyn Watcher>,
-    ) -> Result<Arc<AttachedBrowser>, FleetError> {
+    ) -> Result<Arc<RegisteredBrowser>, FleetError> {
         let mut registry = self.lock();
         if registry.closed {
             return Err(FleetError::ShuttingDown);
@@ -135,7 +135,7 @@ impl AttachedBrowsers {
         }
         registry.last = index;
         let pool = settings.make_pool(index, watcher);
-        let entry = Arc::new(AttachedBrowser { index, settings, pool });
+        let entry = Arc::new(RegisteredBrowser { index, settings, pool });
         registry.entries.insert(index, entry.clone());
         Ok(entry)
     }
@@ -146,19 +146,19 @@ impl AttachedBrowsers {
     }
 
     /// The browser with this index or label.
-    pub(crate) fn find(&self, name: &str) -> Result<Arc<AttachedBrowser>, FleetError> {
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<RegisteredBrowser>, FleetError> {
         let registry = self.lock();
         Ok(choose::find(&registry.entries, name)?.clone())
     }
 
     /// The browser that a call means which gives this index or label, or gives none.
-    pub(crate) fn choose(&self, given: Option<&str>) -> Result<Arc<AttachedBrowser>, FleetError> {
+    pub(crate) fn choose(&self, given: Option<&str>) -> Result<Arc<RegisteredBrowser>, FleetError> {
         let registry = self.lock();
         Ok(choose::choose(&registry.entries, given)?.clone())
     }
 
     /// Removes a browser. Its index is not used again.
-    pub(crate) fn remove(&self, name: &str) -> Result<Arc<AttachedBrowser>, FleetError> {
+    pub(crate) fn remove(&self, name: &str) -> Result<Arc<RegisteredBrowser>, FleetError> {
         let mut registry = self.lock();
         let entry = choose::find(&registry.entries, name)?.clone();
         registry.entries.remove(&entry.index);

@@ -13,7 +13,7 @@ use crate::{registry::RegistryKey, session::SessionHandle};
 
 /// What a session is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionState {
+pub enum SessionActivity {
     Starting,
     Idle,
     Busy,
@@ -29,7 +29,7 @@ pub struct SessionStatus {
     pub uid: Option<SessionUid>,
     pub pool: String,
     pub instance: Option<InstanceId>,
-    pub state: SessionState,
+    pub state: SessionActivity,
     pub view: View,
     pub created: SystemTime,
     pub last_used: SystemTime,
@@ -104,9 +104,9 @@ impl Inner {
             pool: handle.placement.pool.name.to_string(),
             instance: shared.instance,
             state: match (shared.instance, calls_in_flight) {
-                (None, _) => SessionState::Starting,
-                (Some(_), 0) => SessionState::Idle,
-                (Some(_), _) => SessionState::Busy,
+                (None, _) => SessionActivity::Starting,
+                (Some(_), 0) => SessionActivity::Idle,
+                (Some(_), _) => SessionActivity::Busy,
             },
             view: shared.view.map(|view| view.borrow().clone()).unwrap_or_default(),
             created: handle.shared.created,

@@ -25,11 +25,11 @@ use crate::{
     error::FleetError,
     pool::{Pool, PoolSettings},
     registry::{Registry, RegistryKey},
-    session::{Bulk, BulkAnswers, CallAnswer, Ended, Job, Note},
+    session::{Bulk, BulkAnswers, CallAnswer, EndReason, Job, Note},
     target::{CallTarget, Watcher},
 };
 
-pub use listing::{SessionState, SessionStatus};
+pub use listing::{SessionActivity, SessionStatus};
 
 #[derive(Debug, Clone)]
 pub struct FleetSettings {
@@ -68,7 +68,7 @@ pub(crate) struct Inner {
     draining: CancellationToken,
     pub(crate) closing: CancellationToken,
     /// Calls that wait or run.
-    flights: TaskTracker,
+    calls_in_flight: TaskTracker,
     tasks: TaskTracker,
 }
 
@@ -87,7 +87,7 @@ impl Fleet {
             watcher,
             draining: CancellationToken::new(),
             closing: CancellationToken::new(),
-            flights: TaskTracker::new(),
+            calls_in_flight: TaskTracker::new(),
             tasks: TaskTracker::new(),
         }))
     }
@@ -131,7 +131,7 @@ impl Fleet {
         agent: Arc<dyn Agent>,
     ) -> Result<BulkAnswers, FleetError> {
         let (reply, answers) = oneshot::channel();
-        let job = |flight| Job::new(bulk, agent, flight, reply);
+        let job = |in_flight| Job::new(bulk, agent, in_flight, reply);
         self.0.submit(permit.owner(), session_key, &target, job)?;
         answers.await.unwrap_or_else(|_| Err(self.0.unanswered_error()))
     }
@@ -157,7 +157,7 @@ impl Fleet {
             }
             // The agent asks for a new session, so it needs no note about why the browser is empty.
             registry.take_end(&key);
-            let job = |flight| Job::new(Bulk::uncounted(Vec::new()), agent, flight, reply);
+            let job = |in_flight| Job::new(Bulk::uncounted(Vec::new()), agent, in_flight, reply);
             self.0.submit_to(&mut registry, &key, placement, job)?;
             registry.sessions.get(&key).and_then(|handle| handle.shared.session.clone())
         };
@@ -172,14 +172,14 @@ impl Fleet {
 
     /// Ends a session as [`Fleet::close`] does, but without its owner's request: the next call with its id carries a note.
     pub async fn evict(&self, owner: &Owner, session_key: &SessionKey) -> Result<(), FleetError> {
-        self.end(owner, session_key, Some(Ended::Evicted)).await
+        self.end(owner, session_key, Some(EndReason::Evicted)).await
     }
 
     async fn end(
         &self,
         owner: &Owner,
         session_key: &SessionKey,
-        end_reason: Option<Ended>,
+        end_reason: Option<EndReason>,
     ) -> Result<(), FleetError> {
         let (key, missing) = self.0.key_of(owner, session_key)?;
         let why = end_reason.as_ref().map(ToString::to_string);
@@ -212,8 +212,8 @@ impl Fleet {
         self.0.draining.cancel();
         // Refuse callers that still wait for a browser: they would hold up the calls that run.
         self.0.all_pools().iter().for_each(|pool| pool.close_queue());
-        self.0.flights.close();
-        timeout(within, self.0.flights.wait()).await.is_ok()
+        self.0.calls_in_flight.close();
+        timeout(within, self.0.calls_in_flight.wait()).await.is_ok()
     }
 
     /// Ends every session, pending ones too, and every instance. Returns when nothing is left.

@@ -19,7 +19,8 @@ use crate::{
     error::FleetError,
     registry::{Registry, RegistryKey},
     session::{
-        Ended, Flight, Job, Note, Placement, QUEUE, SessionHandle, SessionShared, SessionTask, panicked,
+        CallInFlight, EndReason, Job, Note, Placement, QUEUE, SessionHandle, SessionShared, SessionTask,
+        panicked,
     },
     target::CallTarget,
 };
@@ -57,7 +58,7 @@ impl Inner {
         owner: &Owner,
         session_key: SessionKey,
         target: &CallTarget,
-        job: impl FnOnce(Flight) -> Job,
+        job: impl FnOnce(CallInFlight) -> Job,
     ) -> Result<(), FleetError> {
         self.check_open()?;
         let mut registry = self.lock();
@@ -92,7 +93,7 @@ impl Inner {
         registry: &mut Registry,
         key: &RegistryKey,
         placement: Placement,
-        job: impl FnOnce(Flight) -> Job,
+        job: impl FnOnce(CallInFlight) -> Job,
     ) -> Result<(), FleetError> {
         if self.closing.is_cancelled() {
             return Err(FleetError::ShuttingDown);
@@ -102,8 +103,8 @@ impl Inner {
             registry.sessions.insert(key.clone(), handle);
         }
         let Some(handle) = registry.sessions.get(key) else { return Err(FleetError::ShuttingDown) };
-        let flight = Flight::new(&handle.shared, self.flights.token());
-        handle.jobs.try_send(job(flight)).map_err(|_| FleetError::QueueFull { max: QUEUE })
+        let in_flight = CallInFlight::new(&handle.shared, self.calls_in_flight.token());
+        handle.jobs.try_send(job(in_flight)).map_err(|_| FleetError::QueueFull { max: QUEUE })
     }
 
     /// Starts a session's task.
@@ -140,7 +141,7 @@ impl Inner {
         &self,
         key: &RegistryKey,
         shared: &Arc<SessionShared>,
-        unsent_end_note: Option<Ended>,
+        unsent_end_note: Option<EndReason>,
         jobs: &mut mpsc::Receiver<Job>,
     ) -> Option<Job> {
         let mut registry = self.lock();
@@ -161,25 +162,26 @@ impl Inner {
         jobs: &mut mpsc::Receiver<Job>,
     ) -> bool {
         let mut registry = self.lock();
-        let (expiry, ended) = shared.expiry(&self.settings);
-        let over = expiry <= Instant::now() && (jobs.is_empty() || matches!(ended, Ended::Lifetime(_)));
+        let (expiry, end_reason) = shared.expiry(&self.settings);
+        let over =
+            expiry <= Instant::now() && (jobs.is_empty() || matches!(end_reason, EndReason::Lifetime(_)));
         if over {
-            self.hand_over(&mut registry, key, placement, shared, ended, jobs);
+            self.hand_over(&mut registry, key, placement, shared, end_reason, jobs);
         }
         over
     }
 
-    /// Takes a session that died between calls out of the registry. Jobs that were queued at the same moment go to its
+    /// Takes a session whose seat was lost between calls out of the registry. Jobs that were queued at the same moment go to its
     /// successor.
-    pub(crate) fn died_between_calls(
+    pub(crate) fn lost_while_idle(
         self: &Arc<Self>,
         key: &RegistryKey,
         placement: &Placement,
         shared: &Arc<SessionShared>,
-        ended: Ended,
+        end_reason: EndReason,
         jobs: &mut mpsc::Receiver<Job>,
     ) {
-        self.hand_over(&mut self.lock(), key, placement, shared, ended, jobs);
+        self.hand_over(&mut self.lock(), key, placement, shared, end_reason, jobs);
     }
 
     fn hand_over(
@@ -188,11 +190,11 @@ impl Inner {
         key: &RegistryKey,
         placement: &Placement,
         shared: &Arc<SessionShared>,
-        ended: Ended,
+        end_reason: EndReason,
         jobs: &mut mpsc::Receiver<Job>,
     ) {
-        tracing::info!(session = key.log_name(&self.connections), why = %ended, "session ended");
-        let was_closed = !registry.remove(key, shared, Some(ended));
+        tracing::info!(session = key.log_name(&self.connections), why = %end_reason, "session ended");
+        let was_closed = !registry.remove(key, shared, Some(end_reason));
         jobs.close();
         while let Ok(job) = jobs.try_recv() {
             if was_closed {
@@ -200,7 +202,7 @@ impl Inner {
             } else {
                 // `submit_to` fails only during a shutdown. Dropping the job then answers its caller with
                 // that error.
-                let _ = self.submit_to(registry, key, placement.clone(), |flight| job.moved(flight));
+                let _ = self.submit_to(registry, key, placement.clone(), |in_flight| job.moved(in_flight));
             }
         }
     }
@@ -210,7 +212,7 @@ impl Inner {
         &self,
         key: &RegistryKey,
         shared: &Arc<SessionShared>,
-        end_reason: Option<Ended>,
+        end_reason: Option<EndReason>,
         jobs: &mut mpsc::Receiver<Job>,
     ) -> Vec<Job> {
         let mut registry = self.lock();

@@ -254,7 +254,7 @@ impl Acquire<'_> {
         let refused = match why {
             Refusal::Closed => return instances.kind.why_closed(),
             Refusal::Start(error) => error.into(),
-            Refusal::Refused(LeaseRefused::Hopeless) => instances.no_healthy(),
+            Refusal::Refused(LeaseRefused::NoInstanceLeases) => instances.no_healthy(),
             Refusal::Refused(LeaseRefused::Gone(id)) => down(id, "it left the pool"),
             Refusal::Refused(LeaseRefused::Draining(id)) => down(id, DRAINING),
             Refusal::Refused(LeaseRefused::Failed(id)) => {

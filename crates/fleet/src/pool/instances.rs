@@ -12,8 +12,8 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
 use super::{
-    DRAINING, Lease, PoolKind, PoolSettings, Size, attached::ConnectionState, instance_slot::InstanceSlot,
-    lock,
+    DRAINING, Lease, PoolKind, PoolSettings, PoolSize, attached::ConnectionState,
+    instance_slot::InstanceSlot, lock,
 };
 use crate::{error::FleetError, queue::Queue, target::Watcher};
 
@@ -34,8 +34,8 @@ pub(crate) struct Instances {
 impl Instances {
     pub(super) fn new(settings: PoolSettings, kind: Arc<PoolKind>, watcher: Arc<dyn Watcher>) -> Arc<Self> {
         let count = match settings.size {
-            Size::Elastic { instances_max, .. } => instances_max,
-            Size::Fixed(count) => count,
+            PoolSize::Elastic { instances_max, .. } => instances_max,
+            PoolSize::Fixed(count) => count,
         };
         let mut ledger = Ledger::new(settings.strategy);
         let mut instance_slots = BTreeMap::new();

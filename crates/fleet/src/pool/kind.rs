@@ -4,7 +4,7 @@
 //!
 //! A pool's kind is chosen when the pool is made. No other file matches on [`PoolKind`] or asks whether a pool is an
 //! attached browser: other files call the methods here. Some differences are settings and not decided here: `Retry`
-//! sets the pause between series of tries (`supervisor/retry_policy.rs`), `Size` the number of instance slots
+//! sets the pause between series of tries (`supervisor/retry_policy.rs`), `PoolSize` the number of instance slots
 //! (`instances.rs`, `scale.rs`).
 
 use std::{
@@ -15,7 +15,7 @@ use std::{
 use greenroom_core::{InstanceId, StartError, port::human};
 
 use super::{
-    PoolSettings, Size,
+    PoolSettings, PoolSize,
     attached::{BrowserConnection, ConnectionState},
     instance_slot::InstanceSlot,
 };
@@ -34,8 +34,8 @@ impl PoolKind {
     pub(super) fn new(settings: &PoolSettings, attached: Option<BrowserConnection>) -> Self {
         match (attached, settings.size) {
             (Some(attached), _) => Self::Attached(attached.into()),
-            (None, Size::Fixed(_)) => Self::Fixed,
-            (None, Size::Elastic { idle, .. }) => Self::Elastic { idle },
+            (None, PoolSize::Fixed(_)) => Self::Fixed,
+            (None, PoolSize::Elastic { idle, .. }) => Self::Elastic { idle },
         }
     }
 

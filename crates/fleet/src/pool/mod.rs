@@ -43,7 +43,7 @@ pub(crate) use self::{
     spares::CallerRegistration,
 };
 pub use self::{
-    settings::{InstanceSettings, PoolSettings, Retry, Size},
+    settings::{InstanceSettings, PoolSettings, PoolSize, Retry},
     status::Readiness,
 };
 

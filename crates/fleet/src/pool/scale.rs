@@ -3,7 +3,7 @@
 use greenroom_core::{InstanceId, lease::INSTANCES_MAX};
 
 use super::{
-    InstanceSettings, Pool, PoolSettings, Size,
+    InstanceSettings, Pool, PoolSettings, PoolSize,
     instance_slot::{Goal, InstanceSlot},
 };
 use crate::{error::FleetError, target::Scaled};
@@ -100,7 +100,7 @@ impl Pool {
         let instance = settings.instance.clone();
         // A size set by hand stays until the configuration itself changes the number.
         let size = match (before.size, settings.size) {
-            (Size::Fixed(configured), Size::Fixed(count)) if configured != count => Some(count),
+            (PoolSize::Fixed(configured), PoolSize::Fixed(count)) if configured != count => Some(count),
             _ => None,
         };
         self.instances.queue.with(|ledger| ledger.set_strategy(settings.strategy));

@@ -9,7 +9,7 @@ pub struct PoolSettings {
     pub name: String,
     pub description: String,
     pub is_default: bool,
-    pub size: Size,
+    pub size: PoolSize,
     /// The settings of the instance with this number. Called when the instance is made, and before each start.
     pub instance: Arc<dyn Fn(InstanceId) -> InstanceSettings + Send + Sync>,
     pub strategy: Strategy,
@@ -25,7 +25,7 @@ pub struct PoolSettings {
 
 /// How many instances a pool has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Size {
+pub enum PoolSize {
     /// As many as callers need, up to a limit. The pool stops an instance that had no lease for its idle time, and
     /// does not restart one that fails: the next call starts another.
     Elastic { instances_max: usize, idle: Duration },

@@ -10,9 +10,9 @@ pub(super) enum SessionEnd {
     /// It was closed, it expired, or no caller waited for it any more.
     Closed,
     /// Its seat was lost between calls.
-    LostBetween(Lost),
+    LostWhileIdle(Lost),
     /// Its seat was lost during a call. The calls queued behind that call relied on it, and do not run.
-    LostUnder(Lost),
+    LostDuringCall(Lost),
     /// It got no slot or no seat.
     Failed(FleetError),
 }

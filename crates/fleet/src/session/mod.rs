@@ -4,7 +4,7 @@
 //! queue. A caller cancels a call by dropping its end of the reply; the engine does not learn of it.
 
 mod ending;
-mod expiry;
+mod idle_timeout;
 mod note;
 mod task;
 
@@ -26,7 +26,7 @@ use tokio_util::{sync::CancellationToken, task::task_tracker::TaskTrackerToken};
 
 use crate::{error::FleetError, pool::Pool};
 
-pub use note::{Ended, NewTab, Note};
+pub use note::{EndReason, NewTab, Note};
 pub(crate) use task::SessionTask;
 
 /// How many calls may wait for one session. An agent waits for its answers, so a handful is usual; a queue this long is
@@ -91,7 +91,7 @@ pub(crate) struct Job {
     /// Resolves when the record of the first call has begun; only then may the call run.
     pub(crate) begun: BoxFuture<'static, ()>,
     pub(crate) agent: Arc<dyn Agent>,
-    pub(crate) flight: Flight,
+    pub(crate) in_flight: CallInFlight,
     /// When the job was queued.
     pub(crate) queued: Instant,
     pub(crate) reply: ReplySender,
@@ -103,12 +103,17 @@ pub(crate) type ReplySender = oneshot::Sender<Result<BulkAnswers, FleetError>>;
 impl Job {
     /// Makes the job and begins the record of its first call, because the call's session is known now. The task
     /// begins each other call's record when that call's turn comes.
-    pub(crate) fn new(mut bulk: Bulk, agent: Arc<dyn Agent>, flight: Flight, reply: ReplySender) -> Self {
+    pub(crate) fn new(
+        mut bulk: Bulk,
+        agent: Arc<dyn Agent>,
+        in_flight: CallInFlight,
+        reply: ReplySender,
+    ) -> Self {
         let begun = match bulk.calls.first_mut() {
-            Some(first) => first.begin(flight.session()),
+            Some(first) => first.begin(in_flight.session()),
             None => Box::pin(std::future::ready(())),
         };
-        Self { bulk, begun, agent, flight, queued: Instant::now(), reply }
+        Self { bulk, begun, agent, in_flight, queued: Instant::now(), reply }
     }
 
     /// The tool of the first call.
@@ -117,8 +122,8 @@ impl Job {
     }
 
     /// The same calls, queued in another session.
-    pub(crate) fn moved(self, flight: Flight) -> Self {
-        Self { flight, ..self }
+    pub(crate) fn moved(self, in_flight: CallInFlight) -> Self {
+        Self { in_flight, ..self }
     }
 
     /// Answers with an error. A caller that has left gets nothing.
@@ -128,12 +133,12 @@ impl Job {
 }
 
 /// Counts a call as in flight from its acceptance to its end, for its session and for the fleet.
-pub(crate) struct Flight(
+pub(crate) struct CallInFlight(
     Arc<SessionShared>,
     #[allow(dead_code, reason = "dropping it is what it is for")] TaskTrackerToken,
 );
 
-impl Flight {
+impl CallInFlight {
     pub(crate) fn new(shared: &Arc<SessionShared>, token: TaskTrackerToken) -> Self {
         shared.in_flight.fetch_add(1, Ordering::Relaxed);
         Self(shared.clone(), token)
@@ -145,7 +150,7 @@ impl Flight {
     }
 }
 
-impl Drop for Flight {
+impl Drop for CallInFlight {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }

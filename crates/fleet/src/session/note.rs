@@ -1,5 +1,5 @@
 //! Notes about a session that an answer carries to its agent, for instance that the session has a new browser and why
-//! ([`Ended`]), or that it ends soon. Their text depends on the browser, because some browsers keep their cookies when
+//! ([`EndReason`]), or that it ends soon. Their text depends on the browser, because some browsers keep their cookies when
 //! a session ends.
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -19,9 +19,9 @@ const URL_SHOWN: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
     /// The id was used before; its browser is gone, and the session has another one.
-    Restarted(Ended),
+    Restarted(EndReason),
     /// The same, in a browser that keeps its cookies and logins when a session ends.
-    Reopened(Ended),
+    Reopened(EndReason),
     /// The tab that the last call without a session left is gone.
     NewTab(NewTab),
     /// One of its tabs crashed; the session goes on.
@@ -42,9 +42,9 @@ pub enum Note {
 
 impl Note {
     /// Why the previous session with this id ended, if the note says that.
-    pub fn restarted(&self) -> Option<&Ended> {
+    pub fn restarted(&self) -> Option<&EndReason> {
         match self {
-            Self::Restarted(ended) | Self::Reopened(ended) => Some(ended),
+            Self::Restarted(end_reason) | Self::Reopened(end_reason) => Some(end_reason),
             Self::NewTab(_)
             | Self::Crashed(_)
             | Self::DownloadsStopped(_)
@@ -68,7 +68,7 @@ pub struct NewTab {
 
 /// Why a session ended without its owner's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum EndReason {
     Lost(Lost),
     Idle(Duration),
     Lifetime(Duration),
@@ -83,23 +83,23 @@ pub enum Ended {
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Restarted(ended) => {
+            Self::Restarted(end_reason) => {
                 write!(
                     f,
-                    "session restarted: {ended}; this is a new, empty browser, earlier pages, cookies and refs are gone"
+                    "session restarted: {end_reason}; this is a new, empty browser, earlier pages, cookies and refs are gone"
                 )
             }
             // The cookies went with the browser in which the session lived.
-            Self::Reopened(ended @ Ended::Removed(_)) => {
+            Self::Reopened(end_reason @ EndReason::Removed(_)) => {
                 write!(
                     f,
-                    "session restarted: {ended}; this is another browser, earlier tabs, cookies and refs are not in it"
+                    "session restarted: {end_reason}; this is another browser, earlier tabs, cookies and refs are not in it"
                 )
             }
-            Self::Reopened(ended) => {
+            Self::Reopened(end_reason) => {
                 write!(
                     f,
-                    "session restarted: {ended}; its earlier tabs and refs are gone, the browser's cookies and logins are as they were"
+                    "session restarted: {end_reason}; its earlier tabs and refs are gone, the browser's cookies and logins are as they were"
                 )
             }
             Self::NewTab(new) => new.fmt(f),
@@ -172,7 +172,7 @@ impl fmt::Display for NewTab {
     }
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for EndReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lost(lost) => lost.fmt(f),

@@ -14,7 +14,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    BulkAnswers, CallAnswer, CallLocation, Ended, Job, Note, Placement, SessionShared,
+    BulkAnswers, CallAnswer, CallLocation, EndReason, Job, Note, Placement, SessionShared,
     ending::{Ending, NoReply, SessionEnd, UnsentResult},
     panicked,
 };
@@ -53,7 +53,7 @@ impl Drop for SessionTask {
     /// again.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.leave(SessionEnd::LostUnder(panicked()).into());
+            self.leave(SessionEnd::LostDuringCall(panicked()).into());
         }
     }
 }
@@ -219,7 +219,7 @@ impl SessionTask {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return SessionEnd::Closed.into(),
-                why = died(&mut lost) => return SessionEnd::LostBetween(why).into(),
+                why = died(&mut lost) => return SessionEnd::LostWhileIdle(why).into(),
                 job = self.jobs.recv() => match job {
                     Some(job) => next = Some(job),
                     None => return SessionEnd::Closed.into(),
@@ -249,7 +249,7 @@ impl SessionTask {
         let held_up = self.held_up(&job);
         self.notes.extend(held_up);
         let tool = job.tool();
-        let Job { bulk, begun, agent, flight, reply, .. } = job;
+        let Job { bulk, begun, agent, in_flight, reply, .. } = job;
         let mut begun = Some(begun);
         let ran = CallLocation {
             pool: self.placement.pool.name.clone(),
@@ -283,12 +283,12 @@ impl SessionTask {
         // A job that only opened the browser leaves the notes to the first call.
         let notes = if tool.is_some() { self.notes_now() } else { Vec::new() };
         self.shared.used();
-        drop(flight);
+        drop(in_flight);
         let (end, outcome) = match no_reply {
             None => (None, Ok(BulkAnswers { answers, lost: None, notes })),
             Some(NoReply::Lost(lost)) => {
                 let error = Some(FleetError::Lost(lost.clone()));
-                (Some(SessionEnd::LostUnder(lost)), Ok(BulkAnswers { answers, lost: error, notes }))
+                (Some(SessionEnd::LostDuringCall(lost)), Ok(BulkAnswers { answers, lost: error, notes }))
             }
             Some(NoReply::Stopped) => (Some(SessionEnd::Closed), Err(self.fleet.why_closed(&self.placement))),
         };
@@ -364,15 +364,15 @@ impl SessionTask {
         let (end_reason, error) = match ending.end {
             SessionEnd::Closed => (None, self.fleet.why_closed(&self.placement)),
             SessionEnd::Failed(error) => (self.unsent_end_note(), error),
-            SessionEnd::LostBetween(lost) => {
+            SessionEnd::LostWhileIdle(lost) => {
                 let key = &self.key;
-                let ended = Ended::Lost(lost);
+                let end_reason = EndReason::Lost(lost);
                 let fleet = &self.fleet;
-                return fleet.died_between_calls(key, &self.placement, &self.shared, ended, &mut self.jobs);
+                return fleet.lost_while_idle(key, &self.placement, &self.shared, end_reason, &mut self.jobs);
             }
-            SessionEnd::LostUnder(lost) => {
+            SessionEnd::LostDuringCall(lost) => {
                 tracing::info!(session = self.log_name(), why = %lost, "session ended");
-                (Some(Ended::Lost(lost.clone())), FleetError::NotRun(lost))
+                (Some(EndReason::Lost(lost.clone())), FleetError::NotRun(lost))
             }
         };
         let waiting = self.fleet.forget(&self.key, &self.shared, end_reason, &mut self.jobs);
@@ -385,7 +385,7 @@ impl SessionTask {
     }
 
     /// The unsent note about the session that this one replaces. If this session never begins, the next one must send it.
-    fn unsent_end_note(&self) -> Option<Ended> {
+    fn unsent_end_note(&self) -> Option<EndReason> {
         self.notes.iter().find_map(|note| note.restarted().cloned())
     }
 }

@@ -86,11 +86,11 @@ impl Agent for Listener {
 /// Counts the events of the pools.
 #[derive(Default)]
 pub struct Counting {
-    told: Mutex<Told>,
+    events: Mutex<PoolEvents>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct PoolEvents {
     pub leased: usize,
     pub not_leased: usize,
     pub restarted: Vec<(String, u32)>,
@@ -108,34 +108,34 @@ pub enum Link {
 }
 
 impl Counting {
-    pub fn told(&self) -> Told {
-        self.told.lock().unwrap().clone()
+    pub fn events(&self) -> PoolEvents {
+        self.events.lock().unwrap().clone()
     }
 }
 
 impl Watcher for Counting {
     fn leased(&self, _pool: &str, _instance: InstanceId, _waited: Duration) {
-        self.told.lock().unwrap().leased += 1;
+        self.events.lock().unwrap().leased += 1;
     }
 
     fn not_leased(&self, _pool: &str, _why: &FleetError, _waited: Duration) {
-        self.told.lock().unwrap().not_leased += 1;
+        self.events.lock().unwrap().not_leased += 1;
     }
 
     fn restarted(&self, pool: &str, instance: InstanceId) {
-        self.told.lock().unwrap().restarted.push((pool.to_owned(), instance.0));
+        self.events.lock().unwrap().restarted.push((pool.to_owned(), instance.0));
     }
 
     fn tried_to_connect(&self, browser: u32, is_made: bool) {
         let what = if is_made { Link::Tried } else { Link::Failed };
-        self.told.lock().unwrap().links.push((browser, what));
+        self.events.lock().unwrap().links.push((browser, what));
     }
 
     fn connected(&self, browser: u32) {
-        self.told.lock().unwrap().links.push((browser, Link::Made));
+        self.events.lock().unwrap().links.push((browser, Link::Made));
     }
 
     fn disconnected(&self, browser: u32) {
-        self.told.lock().unwrap().links.push((browser, Link::Over));
+        self.events.lock().unwrap().links.push((browser, Link::Over));
     }
 }

@@ -69,15 +69,15 @@ impl BrowserFixture {
     }
 
     pub fn tuned(browsers: u32, tune: impl Fn(u32, &mut BrowserSettings)) -> Self {
-        Self::of(browsers, tune, |settings| settings.pools.clear())
+        Self::with_settings(browsers, tune, |settings| settings.pools.clear())
     }
 
     /// This many browsers and a pool.
     pub fn beside_a_pool(browsers: u32) -> Self {
-        Self::of(browsers, |_, _| {}, |_| {})
+        Self::with_settings(browsers, |_, _| {}, |_| {})
     }
 
-    pub fn of(
+    pub fn with_settings(
         browsers: u32,
         tune: impl Fn(u32, &mut BrowserSettings),
         settings: impl FnOnce(&mut FleetSettings),
@@ -85,7 +85,8 @@ impl BrowserFixture {
         let world = World::new();
         let mut made = settings_of(&world, 1, 1);
         settings(&mut made);
-        let mut browser_fixture = Self { fixture: FleetFixture::of(made, world), worlds: Vec::new() };
+        let mut browser_fixture =
+            Self { fixture: FleetFixture::with_settings(made, world), worlds: Vec::new() };
         for _ in 0..browsers {
             browser_fixture.add(|settings| tune(settings.0, &mut settings.1)).unwrap();
         }

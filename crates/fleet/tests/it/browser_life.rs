@@ -106,7 +106,7 @@ async fn unreachable_browser_is_retried_in_series() {
     let status = browser_fixture.status(1);
     assert_eq!((status.state, status.last_error, status.reconnects), (Connected, None, 0));
     browser_fixture.fixture.call_at(named("a"), CallTarget::default(), "click").await.unwrap();
-    assert_eq!(browser_fixture.watcher().told().restarted, [], "nothing was started");
+    assert_eq!(browser_fixture.watcher().events().restarted, [], "nothing was started");
     browser_fixture.end().await;
 }
 
@@ -120,10 +120,10 @@ async fn call_during_a_series_is_served_by_a_later_attempt() {
     let (said, waited) = took(browser_fixture.fixture.call_ephemeral("click")).await;
     assert_eq!((said.unwrap().notes, waited), (vec![], SERIES));
     use Link::{Failed, Made, Tried};
-    let links: Vec<_> = browser_fixture.watcher().told().links.into_iter().map(|(_, link)| link).collect();
+    let links: Vec<_> = browser_fixture.watcher().events().links.into_iter().map(|(_, link)| link).collect();
     assert_eq!(links, [Failed, Failed, Failed, Tried, Made]);
     browser_fixture.end().await;
-    assert_eq!(browser_fixture.watcher().told().links.last(), Some(&(1, Link::Over)));
+    assert_eq!(browser_fixture.watcher().events().links.last(), Some(&(1, Link::Over)));
 }
 
 /// The status shows a lost connection at once, and the fleet connects again after a quarter of a second; a call that comes
@@ -195,7 +195,7 @@ async fn unstable_connection_is_retried_more_slowly() {
 /// longer than for a slot, and the error names the browser.
 #[tokio::test(start_paused = true)]
 async fn slow_browser_delays_no_other() {
-    let browser_fixture = BrowserFixture::of(
+    let browser_fixture = BrowserFixture::with_settings(
         3,
         |_, _| {},
         |settings| {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use greenroom_core::{InstanceId, Lost, Owner};
-use greenroom_fleet::{Ended, Note, SessionKey};
+use greenroom_fleet::{EndReason, Note, SessionKey};
 use tokio::time::sleep;
 
 use crate::{
@@ -35,7 +35,7 @@ async fn note_says_that_user_logins_stay() {
     assert_eq!(browser_fixture.fixture.call("a", "click").await.unwrap().notes, []);
     sleep(IDLE * 2).await;
     let said = browser_fixture.fixture.call("a", "click").await.unwrap();
-    assert_eq!(said.notes, [Note::Reopened(Ended::Idle(IDLE))]);
+    assert_eq!(said.notes, [Note::Reopened(EndReason::Idle(IDLE))]);
     browser_fixture.end().await;
 }
 
@@ -47,7 +47,7 @@ async fn note_says_that_context_cookies_are_gone() {
     browser_fixture.world(1).lose_instance(InstanceId(0), &crash());
     settle().await;
     let said = browser_fixture.fixture.call("a", "click").await.unwrap();
-    assert_eq!(said.notes, [Note::Restarted(Ended::Lost(crash()))]);
+    assert_eq!(said.notes, [Note::Restarted(EndReason::Lost(crash()))]);
     browser_fixture.fixture.close("a").await.unwrap();
     browser_fixture.fixture.call_ephemeral("click").await.unwrap();
     browser_fixture.world(1).lose_instance(InstanceId(0), &crash());
@@ -68,7 +68,7 @@ async fn note_says_that_profile_logins_stay() {
     fixture.call("a", "click").await.unwrap();
     fixture.world.lose_instance(InstanceId(0), &crash());
     settle().await;
-    assert_eq!(fixture.call("a", "click").await.unwrap().notes, [Note::Reopened(Ended::Lost(crash()))]);
+    assert_eq!(fixture.call("a", "click").await.unwrap().notes, [Note::Reopened(EndReason::Lost(crash()))]);
     fixture.end().await;
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use greenroom_core::{InstanceId, Owner};
-use greenroom_fleet::{BrowserName, BrowserState, CallTarget, Ended, FleetError, NotChosen, SessionKey};
+use greenroom_fleet::{BrowserName, BrowserState, CallTarget, EndReason, FleetError, NotChosen, SessionKey};
 use tokio::time::Instant;
 
 use crate::{
@@ -95,11 +95,11 @@ async fn an_end_note_does_not_restore_a_removed_browser() {
         assert!(matches!(error, FleetError::NotChosen(NotChosen::Required { .. })), "{error}");
     }
     let said = browser_fixture.fixture.call_at(named("a"), on("1"), "click").await.unwrap();
-    assert_eq!((said.pool.as_str(), said.restarted()), ("browser-1", Some(&Ended::Lost(crash()))));
+    assert_eq!((said.pool.as_str(), said.restarted()), ("browser-1", Some(&EndReason::Lost(crash()))));
     browser_fixture.fixture.close("a").await.unwrap();
     browser_fixture.remove_browser("3").await.unwrap();
     let said = browser_fixture.fixture.call_at(connection(1), CallTarget::default(), "click").await.unwrap();
-    let removed = Ended::Removed(BrowserName { index: 2, label: None }.into());
+    let removed = EndReason::Removed(BrowserName { index: 2, label: None }.into());
     assert_eq!((said.pool.as_str(), said.restarted()), ("browser-1", Some(&removed)));
     assert_eq!(
         said.notes[0].to_string(),

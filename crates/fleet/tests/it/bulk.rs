@@ -44,7 +44,7 @@ async fn bulk_commands_run_in_one_seat() {
     let fixture = FleetFixture::fixed(3, 1).await;
     for whose in [SessionKey::Ephemeral, named("a")] {
         let before = fixture.world.log().len();
-        let leased = fixture.watcher.told().leased;
+        let leased = fixture.watcher.events().leased;
         let (task, progress) = begin(&fixture, whose, &["navigate", "click", "snapshot"], true).await;
         let answer = task.await.unwrap().unwrap();
         assert_eq!((answer.answers.len(), answer.lost.is_none()), (3, true));
@@ -54,7 +54,7 @@ async fn bulk_commands_run_in_one_seat() {
             ["navigate", "click", "snapshot"]
         );
         assert!(log.iter().all(|(seat, _)| *seat == log[0].0), "{log:?}");
-        assert_eq!(fixture.watcher.told().leased, leased + 1, "one lease");
+        assert_eq!(fixture.watcher.events().leased, leased + 1, "one lease");
         assert_eq!(*progress.lock().unwrap(), [1, 2, 3]);
     }
     fixture.end().await;

@@ -1,7 +1,7 @@
 //! Callers that leave. A cancellation is a dropped future, nothing else.
 
 use greenroom_core::{InstanceId, Lost};
-use greenroom_fleet::{Ended, FleetError, Note};
+use greenroom_fleet::{EndReason, FleetError, Note};
 use tokio::time::{Instant, advance};
 
 use crate::fixture::{CALL, FleetFixture, LEASE, MS, crash, settle};
@@ -83,7 +83,7 @@ async fn cancelled_call_past_its_deadline_loses_the_seat() {
     assert!(!held.is_awaited());
     let said = fixture.call("a", "click").await.unwrap();
     assert_eq!(said.seat, 2);
-    assert_eq!(said.restarted(), Some(&Ended::Lost(Lost::Hung(CALL))));
+    assert_eq!(said.restarted(), Some(&EndReason::Lost(Lost::Hung(CALL))));
     fixture.end().await;
 }
 
@@ -205,7 +205,7 @@ async fn undelivered_note_is_sent_again() {
     left.abort();
     held.answer();
     let said = fixture.call("a", "click").await.unwrap();
-    assert_eq!((said.seat, said.restarted()), (2, Some(&Ended::Lost(crash()))));
+    assert_eq!((said.seat, said.restarted()), (2, Some(&EndReason::Lost(crash()))));
     assert_eq!(fixture.call("a", "click").await.unwrap().notes, []);
     fixture.end().await;
 }
@@ -224,7 +224,7 @@ async fn note_survives_sessions_that_never_began() {
     fixture.close("b").await.unwrap();
     fixture.world.fail_open(greenroom_core::StartError::new("no context"));
     assert!(matches!(fixture.call("a", "fails").await, Err(FleetError::Start(_))));
-    assert_eq!(fixture.call("a", "click").await.unwrap().restarted(), Some(&Ended::Lost(crash())));
+    assert_eq!(fixture.call("a", "click").await.unwrap().restarted(), Some(&EndReason::Lost(crash())));
     fixture.end().await;
 }
 

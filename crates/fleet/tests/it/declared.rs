@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_fleet::{FleetSettings, Health, Readiness, SessionKey, Size};
+use greenroom_fleet::{FleetSettings, Health, PoolSize, Readiness, SessionKey};
 
 use crate::{
     fake::World,
@@ -13,7 +13,7 @@ use crate::{
 #[tokio::test(start_paused = true)]
 async fn starts_are_parallel_and_bounded() {
     let fixture = FleetFixture::tuned(1, 1, |settings| {
-        settings.pools[0].size = Size::Fixed(10);
+        settings.pools[0].size = PoolSize::Fixed(10);
         settings.starts_max = 4;
     });
     fixture.world.starting.shut();
@@ -93,7 +93,7 @@ async fn each_instance_follows_its_lazy_setting() {
 async fn call_waits_for_the_instance_start() {
     let fixture = FleetFixture::tuned(1, 1, |settings| {
         let pool = &mut settings.pools[0];
-        pool.size = Size::Fixed(2);
+        pool.size = PoolSize::Fixed(2);
         pool.lease_timeout = Duration::from_secs(1);
     });
     fixture.world.starting.shut();
@@ -116,5 +116,5 @@ pub fn two_pools(
     let mut settings = settings_of(&one, 1, 1);
     settings.pools = vec![fixed_pool(&two, "OTHER", second, 1), fixed_pool(&one, "DEFAULT", first, 1)];
     tune(&mut settings);
-    (FleetFixture::of(settings, one), two)
+    (FleetFixture::with_settings(settings, one), two)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use greenroom_core::InstanceId;
-use greenroom_fleet::{FleetError, Health, Readiness, SessionKey, Size};
+use greenroom_fleet::{FleetError, Health, PoolSize, Readiness, SessionKey};
 use tokio::time::{Instant, sleep};
 
 use crate::fixture::{FleetFixture, at, crash, named, settle, with_instances};
@@ -131,7 +131,7 @@ async fn last_of_drain_and_restart_wins() {
 #[tokio::test(start_paused = true)]
 async fn orders_work_in_every_instance_state() {
     for broken in [false, true] {
-        let fixture = FleetFixture::tuned(1, 1, |settings| settings.pools[0].size = Size::Fixed(1));
+        let fixture = FleetFixture::tuned(1, 1, |settings| settings.pools[0].size = PoolSize::Fixed(1));
         fixture.world.starting.shut();
         fixture.fleet.start();
         settle().await;
@@ -150,7 +150,7 @@ async fn orders_work_in_every_instance_state() {
         );
         fixture.end().await;
     }
-    let fixture = FleetFixture::tuned(1, 1, |settings| settings.pools[0].size = Size::Fixed(2));
+    let fixture = FleetFixture::tuned(1, 1, |settings| settings.pools[0].size = PoolSize::Fixed(2));
     fixture.fleet.drain("DEFAULT", Some("1")).unwrap();
     settle().await;
     assert_eq!(fixture.health(), [Health::Healthy, Health::Failed]);
@@ -233,7 +233,7 @@ fn abandoned_grant_does_not_delay_a_drain() {
 #[tokio::test(start_paused = true)]
 async fn instance_drained_while_starting_leases_nothing() {
     let fixture =
-        FleetFixture::tuned(1, 1, |settings| settings.pools[0].size = greenroom_fleet::Size::Fixed(2));
+        FleetFixture::tuned(1, 1, |settings| settings.pools[0].size = greenroom_fleet::PoolSize::Fixed(2));
     fixture.world.starting.shut();
     fixture.fleet.start();
     settle().await;

@@ -1,7 +1,7 @@
 //! Sessions that are closed.
 
 use greenroom_core::Owner;
-use greenroom_fleet::{Ended, FleetError, SessionKey};
+use greenroom_fleet::{EndReason, FleetError, SessionKey};
 use tokio::time::Instant;
 
 use crate::fixture::{FleetFixture, MS, connection, crash, named, settle};
@@ -36,7 +36,7 @@ async fn session_closed_by_the_operator_is_noted() {
     fixture.fleet.evict(&Owner::local(), &named("a")).await.unwrap();
     assert!(matches!(call.await.unwrap(), Err(FleetError::Closed)));
     let said = fixture.call("a", "click").await.unwrap();
-    assert_eq!((said.seat, said.restarted()), (2, Some(&Ended::Evicted)));
+    assert_eq!((said.seat, said.restarted()), (2, Some(&EndReason::Evicted)));
     assert_eq!(fixture.call("a", "click").await.unwrap().restarted(), None);
     fixture.end().await;
 }

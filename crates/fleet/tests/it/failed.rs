@@ -118,7 +118,7 @@ async fn pool_without_healthy_instances_refuses_callers() {
     settle().await;
     let error = fixture.call_at(SessionKey::Ephemeral, at("OTHER", ""), "x").await.unwrap_err().to_string();
     assert!(error.starts_with("Pool 'OTHER' has no healthy instances."), "{error}");
-    assert_eq!(fixture.watcher.told().not_leased, 5);
+    assert_eq!(fixture.watcher.events().not_leased, 5);
 
     fixture.fleet.restart("DEFAULT", Some("1")).unwrap();
     settle().await;

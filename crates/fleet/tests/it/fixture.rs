@@ -6,8 +6,8 @@ use greenroom_core::{
     Agent, ConnectionId, Fields, InstanceId, Lost, Owner, Permit, Policy, SessionId, lease::Strategy,
 };
 use greenroom_fleet::{
-    CallAnswer, CallTarget, Ended, Fleet, FleetError, FleetSettings, Health, InstanceSettings,
-    InstanceStatus, Note, PoolSettings, PoolStatus, Retry, SessionKey, Size,
+    CallAnswer, CallTarget, EndReason, Fleet, FleetError, FleetSettings, Health, InstanceSettings,
+    InstanceStatus, Note, PoolSettings, PoolSize, PoolStatus, Retry, SessionKey,
 };
 use tokio::{runtime::Handle, task::JoinHandle};
 
@@ -47,7 +47,7 @@ impl TestAnswer {
     }
 
     /// The reason that the answer gives for a new browser.
-    pub fn restarted(&self) -> Option<&Ended> {
+    pub fn restarted(&self) -> Option<&EndReason> {
         self.notes.iter().find_map(Note::restarted)
     }
 }
@@ -67,7 +67,7 @@ pub fn settings_of(world: &Arc<World>, slots: usize, instances_max: usize) -> Fl
             name: "DEFAULT".to_owned(),
             description: String::new(),
             is_default: true,
-            size: Size::Elastic { instances_max, idle: INSTANCE_IDLE },
+            size: PoolSize::Elastic { instances_max, idle: INSTANCE_IDLE },
             instance: instances_of(world, slots),
             strategy: Strategy::Fill,
             lease_timeout: LEASE,
@@ -86,7 +86,7 @@ pub fn fixed_pool(world: &Arc<World>, name: &str, instances: usize, slots: usize
     PoolSettings {
         name: name.to_owned(),
         is_default: name == "DEFAULT",
-        size: Size::Fixed(instances),
+        size: PoolSize::Fixed(instances),
         strategy: Strategy::Fifo,
         ..settings_of(world, slots, 1).pools.swap_remove(0)
     }
@@ -146,10 +146,10 @@ impl FleetFixture {
         let world = World::new();
         let mut settings = settings_of(&world, slots, instances_max);
         tune(&mut settings);
-        Self::of(settings, world)
+        Self::with_settings(settings, world)
     }
 
-    pub fn of(settings: FleetSettings, world: Arc<World>) -> Self {
+    pub fn with_settings(settings: FleetSettings, world: Arc<World>) -> Self {
         let watcher = Arc::new(Counting::default());
         Self { fleet: Fleet::new(settings, watcher.clone()), world, watcher }
     }
@@ -164,7 +164,7 @@ impl FleetFixture {
         let mut settings = settings_of(&world, slots, 1);
         settings.pools = vec![fixed_pool(&world, "DEFAULT", instances, slots)];
         tune(&mut settings);
-        let fixture = Self::of(settings, world);
+        let fixture = Self::with_settings(settings, world);
         fixture.fleet.start();
         settle().await;
         fixture

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use greenroom_core::{ConnectionId, InstanceId, Owner, View};
-use greenroom_fleet::{SessionKey, SessionState};
+use greenroom_fleet::{SessionActivity, SessionKey};
 use tokio::time::advance;
 
 use crate::fixture::{FleetFixture, connection, named, session, settle};
@@ -73,19 +73,19 @@ async fn session_state_follows_its_calls() {
     fixture.world.starting.shut();
     fixture.world.opening.shut();
     let one = fixture.begin("a", "hold").await;
-    assert_eq!(now(), (SessionState::Starting, 1, false, false));
+    assert_eq!(now(), (SessionActivity::Starting, 1, false, false));
     let two = fixture.begin("a", "hold").await;
     fixture.world.starting.open();
     settle().await;
-    assert_eq!(now(), (SessionState::Starting, 2, false, false));
+    assert_eq!(now(), (SessionActivity::Starting, 2, false, false));
     fixture.world.opening.open();
     let held = fixture.world.held().await;
-    assert_eq!(now(), (SessionState::Busy, 2, true, false));
+    assert_eq!(now(), (SessionActivity::Busy, 2, true, false));
     held.answer();
     one.await.unwrap().unwrap();
-    assert_eq!(now(), (SessionState::Busy, 1, true, false));
+    assert_eq!(now(), (SessionActivity::Busy, 1, true, false));
     fixture.world.held().await.answer();
     two.await.unwrap().unwrap();
-    assert_eq!(now(), (SessionState::Idle, 0, true, true));
+    assert_eq!(now(), (SessionActivity::Idle, 0, true, true));
     fixture.end().await;
 }

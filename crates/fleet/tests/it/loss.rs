@@ -1,7 +1,7 @@
 //! Browsers that die or hang, during a call and between calls.
 
 use greenroom_core::{InstanceId, Lost, raw::parse};
-use greenroom_fleet::{CallTarget, Ended, FleetError};
+use greenroom_fleet::{CallTarget, EndReason, FleetError};
 use tokio::time::{Instant, advance};
 
 use crate::{
@@ -47,7 +47,7 @@ async fn seat_lost_between_calls_is_replaced_with_a_note() {
     settle().await;
     assert_eq!((fixture.sessions(), fixture.leased()), (0, 0), "discarded at once");
     let said = fixture.call("a", "click").await.unwrap();
-    assert_eq!((said.seat, said.restarted()), (2, Some(&Ended::Lost(Lost::Page("oom".into())))));
+    assert_eq!((said.seat, said.restarted()), (2, Some(&EndReason::Lost(Lost::Page("oom".into())))));
     fixture.end().await;
 }
 
@@ -68,7 +68,7 @@ async fn call_at_the_moment_of_a_loss_runs_in_the_new_seat() {
             let one = one.unwrap();
             let two = two.unwrap();
             assert_eq!((one.seat, two.seat), (seat + 1, seat + 1));
-            assert_eq!((one.restarted(), two.restarted()), (Some(&Ended::Lost(crash())), None));
+            assert_eq!((one.restarted(), two.restarted()), (Some(&EndReason::Lost(crash())), None));
         }
         fixture.fleet.close(&owner, &whose).await.unwrap();
     }
@@ -91,7 +91,7 @@ async fn call_after_the_error_gets_a_new_session() {
         let held = fixture.world.held().await;
         fixture.world.lose_seat(held.seat, crash());
         let said = running.await.unwrap().unwrap();
-        assert_eq!(said.restarted(), Some(&Ended::Lost(crash())));
+        assert_eq!(said.restarted(), Some(&EndReason::Lost(crash())));
         assert!(said.seat > held.seat);
     }
     fixture.end().await;
@@ -182,7 +182,7 @@ async fn hanging_call_loses_the_seat() {
     assert!(!next.is_finished());
     new.answer();
     let said = next.await.unwrap().unwrap();
-    assert_eq!((said.seat, said.restarted()), (2, Some(&Ended::Lost(Lost::Hung(CALL)))));
+    assert_eq!((said.seat, said.restarted()), (2, Some(&EndReason::Lost(Lost::Hung(CALL)))));
     fixture.end().await;
 }
 
@@ -229,7 +229,7 @@ async fn dead_instance_ends_only_its_sessions() {
     fixture.close("w1").await.unwrap();
     fixture.close("w2").await.unwrap();
     for id in ["idle", "busy"] {
-        assert_eq!(fixture.call(id, "click").await.unwrap().restarted(), Some(&Ended::Lost(crash())));
+        assert_eq!(fixture.call(id, "click").await.unwrap().restarted(), Some(&EndReason::Lost(crash())));
     }
     assert_eq!(fixture.world.counts().starts, 3);
     fixture.end().await;

@@ -358,7 +358,7 @@ fn befall(world: &World, step: &Step) {
 
 async fn play(browsers: u32, slots: usize, loose_only: bool, steps: Vec<Step>) {
     let mut history = History {
-        browser_fixture: BrowserFixture::of(
+        browser_fixture: BrowserFixture::with_settings(
             0,
             |_, _| {},
             |settings| {

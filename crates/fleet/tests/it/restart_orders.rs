@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use greenroom_core::InstanceId;
-use greenroom_fleet::{Health, InstanceSettings, Size};
+use greenroom_fleet::{Health, InstanceSettings, PoolSize};
 
 use crate::fixture::{FleetFixture, crash, settle};
 
@@ -12,7 +12,7 @@ async fn alone() -> FleetFixture {
     let fixture = FleetFixture::tuned(1, 1, |settings| {
         let pool = &mut settings.pools[0];
         let made = pool.instance.clone();
-        pool.size = Size::Fixed(1);
+        pool.size = PoolSize::Fixed(1);
         pool.instance = Arc::new(move |id| InstanceSettings { restarts: 0, ..made(id) });
     });
     fixture.call_ephemeral("echo").await.unwrap();

@@ -44,7 +44,7 @@ async fn instance_is_restarted_three_times() {
     let failed = fixture.instance(1);
     assert_eq!((failed.health, failed.restarts, failed.check.responsive), (Health::Failed, 3, false));
     assert_eq!(failed.check.error.as_deref(), Some("the browser ended (signal 9)"));
-    assert_eq!(fixture.watcher.told().restarted, vec![("DEFAULT".to_owned(), 1); 3]);
+    assert_eq!(fixture.watcher.events().restarted, vec![("DEFAULT".to_owned(), 1); 3]);
     assert!(matches!(fixture.fleet.readiness(), Readiness::Ready));
     sleep(Duration::from_secs(3600)).await;
     assert_eq!((fixture.instance(1).health, fixture.world.counts().starts), (Health::Failed, 5), "for good");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use greenroom_core::InstanceId;
-use greenroom_fleet::{FleetError, Health, Scaled, SessionKey, Size};
+use greenroom_fleet::{FleetError, Health, PoolSize, Scaled, SessionKey};
 use tokio::time::sleep;
 
 use crate::fixture::{FleetFixture, at, crash, named, settle, with_instances};
@@ -193,7 +193,7 @@ async fn instance_can_be_removed_in_every_state() {
 /// A pool that no call has used yet can be scaled; it takes the new size at its start.
 #[tokio::test(start_paused = true)]
 async fn unused_pool_can_be_scaled() {
-    let fixture = FleetFixture::tuned(1, 1, |settings| settings.pools[0].size = Size::Fixed(3));
+    let fixture = FleetFixture::tuned(1, 1, |settings| settings.pools[0].size = PoolSize::Fixed(3));
     fixture.fleet.scale("DEFAULT", 1).unwrap();
     settle().await;
     assert_eq!(ids(&fixture), [0]);

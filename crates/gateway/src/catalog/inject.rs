@@ -33,7 +33,7 @@ const LABEL_DESCRIPTION: &str = "Index or label; see list_browsers";
 
 /// How many attached browsers there are, as far as the list depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BrowserChoice {
+pub(crate) enum AttachedCount {
     None,
     /// One browser is attached. greenroom refuses a call that names it.
     One,
@@ -52,7 +52,7 @@ pub(crate) struct ListOptions {
     pub(crate) pools: Vec<String>,
     /// Whether a pool has several instances to choose from.
     pub(crate) instances: bool,
-    pub(crate) browsers: BrowserChoice,
+    pub(crate) browsers: AttachedCount,
     /// Whether an attached browser has a tag.
     pub(crate) tagged: bool,
     /// Whether the store keeps calls, so that a later call can compare with them or ask for them.
@@ -116,7 +116,8 @@ impl ListOptions {
     /// Shows the parameters for which these sources offer a choice.
     pub(super) fn from_sources(
         sources: &[KnownSource],
-        (scope, profile): (Scope, ToolProfile),
+        scope: Scope,
+        profile: ToolProfile,
         recalls: bool,
     ) -> Self {
         let (pools, browsers): (Vec<_>, Vec<_>) = sources.iter().partition(|known| known.name.is_pool());
@@ -130,9 +131,9 @@ impl ListOptions {
             pools: pools.iter().filter(|_| choice).map(|known| known.source.pool.to_string()).collect(),
             tagged: browsers.iter().any(|known| known.tagged),
             browsers: match browsers.len() {
-                0 => BrowserChoice::None,
-                1 => BrowserChoice::One,
-                _ => BrowserChoice::Several { labelled: browsers.iter().any(has_label) },
+                0 => AttachedCount::None,
+                1 => AttachedCount::One,
+                _ => AttachedCount::Several { labelled: browsers.iter().any(has_label) },
             },
             recalls,
         }
@@ -149,7 +150,7 @@ impl ListOptions {
     /// The parameter that chooses an attached browser, if there are several: an index, counted from 1, or a label if a
     /// browser has one. Callers may write an index as a number or as text.
     pub(crate) fn browser(&self) -> Option<(&'static str, Raw)> {
-        let BrowserChoice::Several { labelled } = self.browsers else { return None };
+        let AttachedCount::Several { labelled } = self.browsers else { return None };
         let parameter = match labelled {
             true => json!({
                 "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string" }],
@@ -164,8 +165,8 @@ impl ListOptions {
     fn pools_text(&self) -> String {
         let names = self.pools.join(", ");
         match (self.browsers, self.pools.split_first()) {
-            (BrowserChoice::None, Some((_, []))) => format!("Pool: {names} (default)"),
-            (BrowserChoice::None, Some((first, others))) => {
+            (AttachedCount::None, Some((_, []))) => format!("Pool: {names} (default)"),
+            (AttachedCount::None, Some((first, others))) => {
                 format!("Pool: {first} (default), {}", others.join(", "))
             }
             _ => format!("Pool, instead of an attached browser: {names}"),
@@ -284,7 +285,7 @@ mod tests {
             profile: ToolProfile::Full,
             pools,
             instances,
-            browsers: BrowserChoice::None,
+            browsers: AttachedCount::None,
             tagged: false,
             recalls: true,
         }

@@ -18,7 +18,7 @@ use crate::recall::{pages, response_options};
 use super::{
     arguments::{ArgumentChecker, InvalidArguments},
     compact::compact,
-    inject::{self, AnswerContents, BrowserChoice, InjectedParameters, ListOptions},
+    inject::{self, AnswerContents, AttachedCount, InjectedParameters, ListOptions},
     source::{KnownSource, SourceName},
 };
 
@@ -136,7 +136,7 @@ impl ToolList {
     pub(crate) fn depends_on_target(&self, entry: &ListedTool) -> bool {
         entry.variants.len() > 1
             || entry.pools().count() < self.source_names.len()
-            || self.shown.browsers != BrowserChoice::None
+            || self.shown.browsers != AttachedCount::None
     }
 
     /// Checks a call's arguments, greenroom's own already removed, against the pool's definition of the tool. Without a

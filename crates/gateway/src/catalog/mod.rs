@@ -33,7 +33,7 @@ pub use arguments::InvalidArguments;
 #[cfg(test)]
 pub(crate) use inject::MODE_WORDS;
 pub(crate) use inject::{
-    BROWSER, BrowserChoice, INSTANCE, InjectedParameters, ListOptions, POOL, SESSION_ID, TAG,
+    AttachedCount, BROWSER, INSTANCE, InjectedParameters, ListOptions, POOL, SESSION_ID, TAG,
     with_session_required,
 };
 pub use listed::{ListedTool, ToolList};
@@ -74,7 +74,7 @@ impl Catalog {
         folder: PathBuf,
     ) -> Arc<Self> {
         let sources: Vec<_> = sources.into_iter().map(KnownSource::pool).collect();
-        let shown = Arc::new(ListOptions::from_sources(&sources, (scope, profile), recalls));
+        let shown = Arc::new(ListOptions::from_sources(&sources, scope, profile, recalls));
         Arc::new(Self {
             scope,
             profile,
@@ -275,7 +275,7 @@ impl Catalog {
     /// no client to notify.
     fn announce(&self, state: &mut CatalogState) {
         let shown =
-            Arc::new(ListOptions::from_sources(&state.sources, (self.scope, self.profile), self.recalls));
+            Arc::new(ListOptions::from_sources(&state.sources, self.scope, self.profile, self.recalls));
         let shown_before = std::mem::replace(&mut state.shown, shown);
         let Some(before) = state.listed.clone() else { return };
         let after = rebuild(state);

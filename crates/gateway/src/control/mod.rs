@@ -55,7 +55,7 @@ impl ProcessKind {
     }
 }
 
-/// What a process reports of itself.
+/// What a greenroom process reports about itself on its control socket.
 #[derive(Debug, Clone)]
 pub struct ProcessIdentity {
     pub version: &'static str,
@@ -71,7 +71,7 @@ pub struct ProcessIdentity {
 }
 
 impl ProcessIdentity {
-    /// A process that starts now.
+    /// The identity of a process that starts now and does not end by itself.
     pub fn new(
         version: &'static str,
         kind: ProcessKind,

@@ -1,4 +1,4 @@
-//! The front of a client that sends lines: over stdio, or through a thin front that has joined this server.
+//! The front of a client that sends lines: over stdio, or through a relay that has joined this server.
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 

@@ -76,10 +76,9 @@ impl CallRecord {
         session_key: Option<&SessionKey>,
         call: &route::CallRequest,
     ) -> Self {
-        let at = SystemTime::now();
-        let ref_id = RefId::new(at, Uuid::new_v4().into_bytes());
+        let ref_id = RefId::new(SystemTime::now(), Uuid::new_v4().into_bytes());
         let runs = recall.running.try_enter(owner, &ref_id).ok();
-        Self::with_id(recall, (owner, session_key), call, (at, ref_id), runs)
+        Self::with_id(recall, owner, session_key, call, ref_id, runs)
     }
 
     /// Drops the record without writing an end: the `ref_id` belongs to another call, or to none.
@@ -89,11 +88,13 @@ impl CallRecord {
 
     fn with_id(
         recall: &super::Recall,
-        (owner, session_key): (&Owner, Option<&SessionKey>),
+        owner: &Owner,
+        session_key: Option<&SessionKey>,
         call: &route::CallRequest,
-        (at, ref_id): (SystemTime, RefId),
+        ref_id: RefId,
         runs: Option<RunningMark>,
     ) -> Self {
+        let at = SystemTime::now();
         let tool = &call.tool;
         let arguments = call.arguments();
         let entry = recall.records.clone().map(|records| {

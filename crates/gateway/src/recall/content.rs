@@ -68,11 +68,11 @@ pub(crate) async fn read(
     records: &dyn Records,
     owner: &Owner,
     id: &str,
-    ask: &ContentQuery,
+    query: &ContentQuery,
 ) -> Result<ContentPart, ContentError> {
     let (ref_id, whole) = content(records, owner, id).await?;
     let _guard = offload_if_large(whole.len()).await;
-    if let Some(since) = &ask.since {
+    if let Some(since) = &query.since {
         let (_, earlier) = content(records, owner, since).await?;
         let (changes, note) = match diff(&earlier, &whole) {
             SnapshotDiff::Same => (String::new(), None),
@@ -81,12 +81,12 @@ pub(crate) async fn read(
                 (whole, Some("too different to compare: this is all of it".to_owned()))
             }
         };
-        return Ok(ContentPart { note, ..ask.part(&changes) });
+        return Ok(ContentPart { note, ..query.part(&changes) });
     }
-    if ask.search_for.is_some() || ask.offset.is_some() || ask.limit.is_some() {
-        return Ok(ask.part(&whole));
+    if query.search_for.is_some() || query.offset.is_some() || query.limit.is_some() {
+        return Ok(query.part(&whole));
     }
-    unread(records, &ref_id, whole, ask.reset_cursor).await
+    unread(records, &ref_id, whole, query.reset_cursor).await
 }
 
 /// The content of an owner's record.
@@ -179,9 +179,9 @@ mod tests {
             (hers.as_str(), ContentQuery { offset: Some(0), ..ContentQuery::default() }),
             (his.as_str(), ContentQuery { since: Some(hers.to_string()), ..ContentQuery::default() }),
         ];
-        for (id, ask) in asks {
-            let error = read(&*records, &bob, id, &ask).await.unwrap_err();
-            assert_eq!(error.to_string(), format!("no record has this ref_id: `{hers}`"), "{ask:?}");
+        for (id, query) in asks {
+            let error = read(&*records, &bob, id, &query).await.unwrap_err();
+            assert_eq!(error.to_string(), format!("no record has this ref_id: `{hers}`"), "{query:?}");
         }
         let whole = read(&*records, &ann, hers.as_str(), &ContentQuery::default()).await.unwrap();
         assert_eq!(whole.text, "- page");

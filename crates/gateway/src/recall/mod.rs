@@ -54,8 +54,8 @@ pub struct Recall {
     /// `None` if records are off.
     pub records: Option<Arc<dyn Records>>,
     pub responses: Responses,
-    /// The settings `responses` and `pictures` of pools that have their own.
-    pub of_pools: RwLock<HashMap<String, PoolAnswers>>,
+    /// The `responses` and `pictures` settings that a pool sets for itself, by pool name. They take precedence over the two fields of this struct.
+    pub pool_overrides: RwLock<HashMap<String, PoolAnswers>>,
     /// How much of an answer is sent inline, in estimated tokens.
     pub inline_tokens: usize,
     pub pictures: Pictures,
@@ -63,8 +63,8 @@ pub struct Recall {
     pub picture_side_pixels: u32,
     /// More argument names to redact, in addition to those that look like secrets.
     pub redact: Vec<String>,
-    /// The address of this greenroom, once it listens.
-    pub site: OnceLock<String>,
+    /// `http://host:port` of this server, for links to blobs. Empty until the server listens, and always over stdio.
+    pub base_url: OnceLock<String>,
     /// Answers that agents read page by page.
     pub pages: pages::cache::PageCache,
     /// The calls that run now.
@@ -81,12 +81,12 @@ impl Recall {
         Self {
             records: None,
             responses: Responses::Inline,
-            of_pools: RwLock::default(),
+            pool_overrides: RwLock::default(),
             inline_tokens: usize::MAX,
             pictures: Pictures::Inline,
             picture_side_pixels: u32::MAX,
             redact: Vec::new(),
-            site: OnceLock::new(),
+            base_url: OnceLock::new(),
             pages: pages::cache::PageCache::default(),
             running: Arc::default(),
             secrets: secrets::Secrets::default(),
@@ -96,15 +96,15 @@ impl Recall {
 
     /// How much of its answer a call in this pool gets.
     pub(crate) fn mode(&self, wanted: Option<ResponseMode>, pool: Option<&str>) -> ResponseMode {
-        let of_pools = self.of_pools.read();
-        let configured = pool.and_then(|pool| of_pools.get(pool)?.responses).unwrap_or(self.responses);
+        let pool_overrides = self.pool_overrides.read();
+        let configured = pool.and_then(|pool| pool_overrides.get(pool)?.responses).unwrap_or(self.responses);
         wanted.unwrap_or(ResponseMode::As(configured))
     }
 
     /// How a call in this pool gets the pictures of its answer.
     pub(crate) fn pictures(&self, wanted: Option<Pictures>, pool: Option<&str>) -> Pictures {
-        let of_pools = self.of_pools.read();
-        let configured = || pool.and_then(|pool| of_pools.get(pool)?.pictures).unwrap_or(self.pictures);
+        let pool_overrides = self.pool_overrides.read();
+        let configured = || pool.and_then(|pool| pool_overrides.get(pool)?.pictures).unwrap_or(self.pictures);
         wanted.unwrap_or_else(configured)
     }
 
@@ -122,11 +122,11 @@ impl Recall {
 
     /// Sets how answers of this pool are sent. A pool without settings of its own has the general ones.
     pub(crate) fn set_pool_answers(&self, pool: &str, answers: PoolAnswers) {
-        let mut of_pools = self.of_pools.write();
+        let mut pool_overrides = self.pool_overrides.write();
         if answers == PoolAnswers::default() {
-            of_pools.remove(pool);
+            pool_overrides.remove(pool);
         } else {
-            of_pools.insert(pool.to_owned(), answers);
+            pool_overrides.insert(pool.to_owned(), answers);
         }
     }
 }

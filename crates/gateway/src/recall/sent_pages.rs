@@ -84,7 +84,8 @@ impl SentPages {
         &self,
         session: &SessionUid,
         reader: Reader,
-        (ref_id, document): (&RefId, Option<String>),
+        ref_id: &RefId,
+        document: Option<String>,
         form: PageForm,
     ) {
         let mut pages = self.0.lock();
@@ -132,7 +133,7 @@ mod tests {
     /// Sends this agent the whole page 1 of session 1, document `d`.
     fn begun() -> SentPages {
         let pages = SentPages::default();
-        pages.sent(&session(1), reader(1), (&ref_id(1), Some("d".to_owned())), PageForm::Whole);
+        pages.sent(&session(1), reader(1), &ref_id(1), Some("d".to_owned()), PageForm::Whole);
         pages
     }
 
@@ -150,9 +151,9 @@ mod tests {
         assert_eq!(pages.base(&session(1), Some(reader(1)), Some("e")), None);
         assert_eq!(pages.base(&session(1), Some(reader(1)), None), None);
         assert_eq!(pages.base(&session(2), Some(reader(1)), Some("d")), None);
-        pages.sent(&session(1), reader(1), (&ref_id(2), Some("d".to_owned())), PageForm::Changes);
+        pages.sent(&session(1), reader(1), &ref_id(2), Some("d".to_owned()), PageForm::Changes);
         assert_eq!(base(&pages, 1), Some(ref_id(2)), "the next changes are since the last ones");
-        pages.sent(&session(2), reader(1), (&ref_id(3), None), PageForm::Changes);
+        pages.sent(&session(2), reader(1), &ref_id(3), None, PageForm::Changes);
         assert_eq!(pages.base(&session(2), Some(reader(1)), None), None, "changes alone are no page");
     }
 
@@ -176,8 +177,8 @@ mod tests {
     async fn commands_of_a_session_count_as_one_agent() {
         let caller = || crate::caller::Caller::command_line(std::sync::Arc::new(greenroom_core::NoAgent));
         let pages = SentPages::default();
-        let sent = (&ref_id(1), Some("d".to_owned()));
-        pages.sent(&session(1), caller().reader().unwrap(), sent, PageForm::Whole);
+        let document = Some("d".to_owned());
+        pages.sent(&session(1), caller().reader().unwrap(), &ref_id(1), document, PageForm::Whole);
         assert_eq!(pages.base(&session(1), caller().reader(), Some("d")), Some(ref_id(1)));
         assert_eq!(base(&pages, 1), None);
     }
@@ -192,7 +193,7 @@ mod tests {
         }
         pages.answered(&session(1), Some(reader(1)));
         assert_eq!(base(&pages, 1), None);
-        pages.sent(&session(1), reader(1), (&ref_id(2), Some("d".to_owned())), PageForm::Whole);
+        pages.sent(&session(1), reader(1), &ref_id(2), Some("d".to_owned()), PageForm::Whole);
         assert_eq!(base(&pages, 1), Some(ref_id(2)));
         tokio::time::advance(AGE_MAX).await;
         assert_eq!(base(&pages, 1), Some(ref_id(2)));
@@ -206,7 +207,7 @@ mod tests {
         let pages = SentPages::default();
         for number in 0..=SESSIONS_MAX {
             let uid = SessionUid::new(SystemTime::UNIX_EPOCH + Duration::from_millis(number as u64), [0; 16]);
-            pages.sent(&uid, reader(1), (&ref_id(1), None), PageForm::Whole);
+            pages.sent(&uid, reader(1), &ref_id(1), None, PageForm::Whole);
             tokio::time::advance(Duration::from_millis(1)).await;
         }
         assert_eq!(pages.0.lock().len(), SESSIONS_MAX);

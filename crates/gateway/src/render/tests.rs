@@ -29,7 +29,7 @@ fn unkept() -> EndedCall {
 }
 
 fn options(call: &EndedCall, mode: ResponseMode) -> RenderOptions<'_> {
-    RenderOptions { mode, call, inline_tokens: 8_000, before: None, pictures: Vec::new(), site: None }
+    RenderOptions { mode, call, inline_tokens: 8_000, before: None, pictures: Vec::new(), base_url: None }
 }
 
 const INLINE: ResponseMode = ResponseMode::As(Responses::Inline);
@@ -281,9 +281,9 @@ fn notes_list_files() {
     let id = greenroom_core::BlobId::parse(&"ab".repeat(32)).unwrap();
     let file = BlobRef { id, mime: "text/plain".to_owned(), name: Some("a.txt".to_owned()), bytes: 7 };
     let call = EndedCall { blobs: vec![file], ..call() };
-    let site = Some("http://127.0.0.1:1");
+    let base_url = Some("http://127.0.0.1:1");
     let body =
-        answer(reply(r#"{"content":[]}"#, &[]), &[], &RenderOptions { site, ..options(&call, INLINE) })
+        answer(reply(r#"{"content":[]}"#, &[]), &[], &RenderOptions { base_url, ..options(&call, INLINE) })
             .unwrap();
     let sha = "ab".repeat(32);
     assert_eq!(

@@ -17,9 +17,9 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Problem, RestContext, RestState,
+    RestContext, RestError, RestState,
     input::{PathName, QueryParams},
-    problem::{BadRequest, NotFound, Unavailable},
+    rest_error::{BadRequest, NotFound, Unavailable},
     record::BlobLink,
 };
 
@@ -67,13 +67,13 @@ struct BlobList {
 async fn list(
     State(rest_state): RestContext,
     QueryParams(query): QueryParams<BlobListQuery>,
-) -> Result<Json<BlobList>, Problem> {
+) -> Result<Json<BlobList>, RestError> {
     let limit = query.limit.unwrap_or(LIST_DEFAULT);
     for (name, given, range) in [("limit", limit, 1..=LIST_MAX), ("offset", query.offset, 0..=OFFSET_MAX)] {
         if !range.contains(&given) {
             let least = range.start();
             let most = range.end();
-            return Err(Problem::bad_query(&format!("`{name}` must be {least} to {most}: `{given}`")));
+            return Err(RestError::bad_query(&format!("`{name}` must be {least} to {most}: `{given}`")));
         }
     }
     // One more than the limit shows whether there are more.
@@ -99,10 +99,10 @@ async fn show(
     State(rest_state): RestContext,
     name: PathName,
     headers: HeaderMap,
-) -> Result<Response<Body>, Problem> {
-    let Some(id) = BlobId::parse(&name.0) else { return Err(Problem::bad_blob_id(&name.0)) };
+) -> Result<Response<Body>, RestError> {
+    let Some(id) = BlobId::parse(&name.0) else { return Err(RestError::bad_blob_id(&name.0)) };
     let blob = rest_state.records()?.blob(&rest_state.owner, &id).await?;
-    let blob = blob.ok_or_else(|| Problem::no_blob(&id))?;
+    let blob = blob.ok_or_else(|| RestError::no_blob(&id))?;
     let tag = format!("\"{id}\"");
     let mut response = Response::new(Body::empty());
     let known = headers.get_all(header::IF_NONE_MATCH).iter();
@@ -142,7 +142,7 @@ async fn head(
     http_state: RestContext,
     name: PathName,
     headers: HeaderMap,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Response<Body>, RestError> {
     // The server omits the body and keeps the length that it would have.
     show(http_state, name, headers).await
 }

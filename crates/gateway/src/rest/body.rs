@@ -14,7 +14,7 @@ use serde::{
 use serde_json::{Number, value::RawValue};
 use tokio::time::timeout;
 
-use super::Problem;
+use super::RestError;
 use crate::{front::http::is_json, offload::offload_if_large};
 
 /// How long a body may be, and how long it may take to arrive.
@@ -36,32 +36,32 @@ pub(crate) async fn read<T: DeserializeOwned>(
     headers: &HeaderMap,
     body: Body,
     bounds: BodyLimits,
-) -> Result<Option<T>, Problem> {
+) -> Result<Option<T>, RestError> {
     let read = timeout(bounds.within, to_bytes(body, bounds.bytes_max)).await;
     let bytes = match read {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(error)) => {
             let source = std::error::Error::source(&error);
             return Err(match source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) {
-                true => Problem::too_big(bounds.bytes_max),
-                false => Problem::bad_body("the body cannot be read"),
+                true => RestError::too_big(bounds.bytes_max),
+                false => RestError::bad_body("the body cannot be read"),
             });
         }
-        Err(_) => return Err(Problem::bad_body("the body did not arrive in time")),
+        Err(_) => return Err(RestError::bad_body("the body did not arrive in time")),
     };
     let _guard = offload_if_large(bytes.len()).await;
     if bytes.is_empty() {
         return Ok(None);
     }
     if !is_json(headers) {
-        return Err(Problem::not_json());
+        return Err(RestError::not_json());
     }
     // serde also reads structs from arrays; no client means that.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|first| *first == b'[') {
-        return Err(Problem::bad_body("the body must be an object"));
+        return Err(RestError::bad_body("the body must be an object"));
     }
     let unusable = |why: &dyn Display| {
-        Problem::bad_body(format!("the body cannot be used: {}", shortened(&why.to_string())))
+        RestError::bad_body(format!("the body cannot be used: {}", shortened(&why.to_string())))
     };
     let raw: &RawValue = serde_json::from_slice(&bytes).map_err(|error| unusable(&error))?;
     json_check::check(raw).map_err(|ambiguous| unusable(&ambiguous))?;

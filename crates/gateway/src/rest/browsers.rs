@@ -5,9 +5,9 @@ use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Problem, RestContext, RestState, body,
+    RestContext, RestError, RestState, body,
     input::PathName,
-    problem::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, Unavailable},
+    rest_error::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, Unavailable},
 };
 use crate::{
     attach::{AttachRequest, NotAttached},
@@ -34,7 +34,7 @@ async fn list(State(rest_state): RestContext) -> Json<Browsers> {
     get, operation_id = "show_browser", path = "/browsers/{index}", tag = "browsers", params(("index" = String, Path)),
     responses((status = 200, body = Browser), BadRequest, NotFound)
 )]
-async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Browser>, Problem> {
+async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Browser>, RestError> {
     let fleet = &rest_state.gateway.fleet;
     Ok(Json(Browser::from_status(fleet, fleet.browser(&name)?)))
 }
@@ -50,7 +50,7 @@ async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Resul
 async fn reconnect(
     State(rest_state): RestContext,
     PathName(name): PathName,
-) -> Result<Json<Browser>, Problem> {
+) -> Result<Json<Browser>, RestError> {
     let fleet = &rest_state.gateway.fleet;
     Ok(Json(Browser::from_status(fleet, fleet.reconnect_browser(&name).await?)))
 }
@@ -66,13 +66,13 @@ async fn attach(
     State(rest_state): RestContext,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Browser>, Problem> {
+) -> Result<Json<Browser>, RestError> {
     if !rest_state.may_attach {
         return Err(NotAttached::NotAllowed.into());
     }
     let request = body::read::<AttachRequest>(&headers, body, body::COMMAND).await?;
     let Some(request) = request else {
-        return Err(Problem::bad_body("the body must say which: `{\"url\": \"http://127.0.0.1:9222\"}`"));
+        return Err(RestError::bad_body("the body must say which: `{\"url\": \"http://127.0.0.1:9222\"}`"));
     };
     let status = rest_state.gateway.connect_browser(&request).await?;
     Ok(Json(Browser::from_status(&rest_state.gateway.fleet, status)))
@@ -85,7 +85,10 @@ async fn attach(
     delete, operation_id = "disconnect_browser", path = "/browsers/{index}", tag = "browsers", params(("index" = String, Path)),
     responses((status = 200, body = Browser), BadRequest, Forbidden, NotFound, Unavailable)
 )]
-async fn detach(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Browser>, Problem> {
+async fn detach(
+    State(rest_state): RestContext,
+    PathName(name): PathName,
+) -> Result<Json<Browser>, RestError> {
     if !rest_state.may_attach {
         return Err(NotAttached::NotAllowed.into());
     }

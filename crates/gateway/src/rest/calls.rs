@@ -1,21 +1,21 @@
 //! `/api/calls`: makes, lists and shows calls of tools, and reads them in parts.
 //!
 //! A call that ran gets status 200, however it ended: whether the tool failed is in its `status`. The engine's answer
-//! is not sent back; it is recorded, and read by its `ref_id`. A call that did not run is a [`Problem`].
+//! is not sent back; it is recorded, and read by its `ref_id`. A call that did not run is a [`RestError`].
 
 use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use greenroom_core::{
     Fields, Raw, Records, RefId, SessionUid, raw,
-    record::{ConsoleRange, Filter, Record, Status},
+    record::{ConsoleRange, Record, RecordFilter, Status},
 };
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Problem, RestContext, RestState, body,
+    RestContext, RestError, RestState, body,
     input::{CallPosition, PathName, QueryParams, ref_id, session},
-    problem::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, Unavailable},
+    rest_error::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, Unavailable},
     record::{CallConsole, CallContent, CallDetail, CallList, CallResponse, CallView, ConsoleLevel, OwnCall},
 };
 use crate::{
@@ -77,18 +77,18 @@ async fn make(
     State(rest_state): RestContext,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<CallResponse>, Problem> {
+) -> Result<Json<CallResponse>, RestError> {
     let Some(new) = body::read::<NewCall>(&headers, body, body::CALL).await? else {
-        return Err(Problem::bad_body("the body must say which tool: `{\"tool\": \"browser_snapshot\"}`"));
+        return Err(RestError::bad_body("the body must say which tool: `{\"tool\": \"browser_snapshot\"}`"));
     };
     if new.params.as_ref().is_some_and(|params| !params.get().starts_with('{')) {
-        return Err(Problem::bad_body("`params` must be an object"));
+        return Err(RestError::bad_body("`params` must be an object"));
     }
     if let Some(tool) = tools::find(&new.tool) {
         return own_tool(&rest_state, tool, new).await;
     }
     rest_state.records()?;
-    let refused = |failure: &ErrorResponse| Problem::not_run(failure, &new.tool, None);
+    let refused = |failure: &ErrorResponse| RestError::not_run(failure, &new.tool, None);
     let mut request = {
         // Held only while the arguments are parsed: the call itself takes another guard.
         let _guard = offload_if_large_json(new.params.as_deref()).await;
@@ -98,10 +98,10 @@ async fn make(
     request.ref_id = new.request_id.as_deref().map(ref_id).transpose()?;
     match make_call(&rest_state, request).await? {
         Ok(CallOutcome { reply: Err(failure), record, .. }) if !failure.may_have_run() => {
-            Err(Problem::not_run(&failure, &new.tool, record.record()))
+            Err(RestError::not_run(&failure, &new.tool, record.record()))
         }
         Ok(CallOutcome { record, notes, .. }) => {
-            let ref_id = record.ref_id.as_ref().ok_or_else(Problem::records_off)?;
+            let ref_id = record.ref_id.as_ref().ok_or_else(RestError::records_off)?;
             Ok(Json(CallResponse::Recorded(Box::new(CallView::ended(ref_id, &record, notes)))))
         }
         Err(NotRun::Repeat(record)) => {
@@ -117,7 +117,7 @@ async fn make(
 async fn make_call(
     rest_state: &RestState,
     request: CallRequest,
-) -> Result<Result<CallOutcome, NotRun>, Problem> {
+) -> Result<Result<CallOutcome, NotRun>, RestError> {
     let gateway = rest_state.gateway.clone();
     let caller = rest_state.program();
     let is_named = request.ref_id.is_some();
@@ -130,7 +130,7 @@ async fn make_call(
     if !is_named {
         return Ok(made.await);
     }
-    tokio::spawn(offloadable(made)).await.map_err(|_| Problem::failed())
+    tokio::spawn(offloadable(made)).await.map_err(|_| RestError::failed())
 }
 
 /// Runs one of greenroom's own tools. It leaves no record, so the client cannot name the call.
@@ -138,14 +138,14 @@ async fn own_tool(
     rest_state: &RestState,
     tool: &OwnTool,
     new: NewCall,
-) -> Result<Json<CallResponse>, Problem> {
+) -> Result<Json<CallResponse>, RestError> {
     let gateway = &rest_state.gateway;
     let caller = rest_state.program();
-    let refused = |failure: ErrorResponse| Problem::not_run(&failure, tool.name, None);
+    let refused = |failure: ErrorResponse| RestError::not_run(&failure, tool.name, None);
     if new.request_id.is_some() {
         let why =
             "`request_id`: calls of greenroom's own tools are not recorded, so none can be made once only";
-        return Err(Problem::bad_body(why));
+        return Err(RestError::bad_body(why));
     }
     if !tools::names(gateway, caller.is_local).any(|name| name == tool.name) {
         return Err(refused(ErrorResponse::invalid_request(format!(
@@ -154,7 +154,9 @@ async fn own_tool(
         ))));
     }
     let mut arguments = match &new.params {
-        Some(params) => Fields::open(params).map_err(|_| Problem::bad_body("`params` must be an object"))?,
+        Some(params) => {
+            Fields::open(params).map_err(|_| RestError::bad_body("`params` must be an object"))?
+        }
         None => Fields::default(),
     };
     if let Some(given) = &new.session_id {
@@ -207,11 +209,11 @@ enum EndStatusFilter {
 async fn list(
     State(rest_state): RestContext,
     QueryParams(query): QueryParams<CallListQuery>,
-) -> Result<Json<CallList>, Problem> {
+) -> Result<Json<CallList>, RestError> {
     let records = rest_state.records()?;
     let limit = query.limit.unwrap_or(LIST_DEFAULT);
     if !(1..=LIST_MAX).contains(&limit) {
-        return Err(Problem::bad_query(&format!("`limit` must be 1 to {LIST_MAX}: `{limit}`")));
+        return Err(RestError::bad_query(&format!("`limit` must be 1 to {LIST_MAX}: `{limit}`")));
     }
     let session = match query.session_id {
         Some(given) => Some(uid(&rest_state, records, &given).await?),
@@ -222,7 +224,7 @@ async fn list(
         EndStatusFilter::Error => Status::Error,
     });
     // One more than the limit shows whether there are more.
-    let filter = Filter {
+    let filter = RecordFilter {
         session,
         tool: query.tool,
         status,
@@ -243,7 +245,7 @@ async fn list(
     params(("ref_id" = String, Path, format = Uuid)),
     responses((status = 200, body = CallDetail), BadRequest, NotFound, Unavailable)
 )]
-async fn show(State(rest_state): RestContext, name: PathName) -> Result<Json<CallDetail>, Problem> {
+async fn show(State(rest_state): RestContext, name: PathName) -> Result<Json<CallDetail>, RestError> {
     let id = name.ref_id()?;
     Ok(Json(record(rest_state.records()?, &rest_state, &id).await?.into()))
 }
@@ -289,7 +291,7 @@ async fn content(
     State(rest_state): RestContext,
     name: PathName,
     QueryParams(query): QueryParams<ContentParameters>,
-) -> Result<Json<CallContent>, Problem> {
+) -> Result<Json<CallContent>, RestError> {
     let id = name.ref_id()?;
     for (name, given, least) in [
         ("before_lines", Some(query.before_lines), 0),
@@ -298,7 +300,7 @@ async fn content(
         ("limit", query.limit, 1),
     ] {
         if let Some(given) = given.filter(|given| !(least..=LINES_MAX).contains(given)) {
-            return Err(Problem::bad_query(&format!("`{name}` must be {least} to {LINES_MAX}: `{given}`")));
+            return Err(RestError::bad_query(&format!("`{name}` must be {least} to {LINES_MAX}: `{given}`")));
         }
     }
     let ask = ContentQuery {
@@ -338,25 +340,25 @@ async fn console(
     State(rest_state): RestContext,
     name: PathName,
     QueryParams(query): QueryParams<ConsoleQuery>,
-) -> Result<Json<CallConsole>, Problem> {
+) -> Result<Json<CallConsole>, RestError> {
     let id = name.ref_id()?;
     if query.offset > LINES_MAX {
-        return Err(Problem::bad_query(&format!("`offset` must be 0 to {LINES_MAX}: `{}`", query.offset)));
+        return Err(RestError::bad_query(&format!("`offset` must be 0 to {LINES_MAX}: `{}`", query.offset)));
     }
     let range = ConsoleRange { level: query.level.level(), offset: query.offset };
     let part = rest_state.records()?.console_part(&rest_state.owner, &id, range).await?;
-    let part = part.ok_or_else(|| Problem::no_call(&id))?;
+    let part = part.ok_or_else(|| RestError::no_call(&id))?;
     let console = part.lines.into_iter().map(Into::into).collect();
     Ok(Json(CallConsole { ref_id: id.to_string(), console, next_offset: part.next }))
 }
 
-async fn record(records: &dyn Records, rest_state: &RestState, id: &RefId) -> Result<Record, Problem> {
-    records.record(&rest_state.owner, id).await?.ok_or_else(|| Problem::no_call(id))
+async fn record(records: &dyn Records, rest_state: &RestState, id: &RefId) -> Result<Record, RestError> {
+    records.record(&rest_state.owner, id).await?.ok_or_else(|| RestError::no_call(id))
 }
 
 /// The session of this UUID or name.
-async fn uid(rest_state: &RestState, records: &dyn Records, given: &str) -> Result<SessionUid, Problem> {
+async fn uid(rest_state: &RestState, records: &dyn Records, given: &str) -> Result<SessionUid, RestError> {
     let name = session(given)?;
     let row = records.session(&rest_state.owner, name.as_str()).await?;
-    Ok(row.ok_or_else(|| Problem::no_session(given))?.session.uid)
+    Ok(row.ok_or_else(|| RestError::no_session(given))?.session.uid)
 }

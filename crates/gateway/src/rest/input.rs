@@ -1,4 +1,4 @@
-//! Parses a request's path and query. An error is a [`Problem`], as all errors here are: an unknown parameter is
+//! Parses a request's path and query. An error is a [`RestError`], as all errors here are: an unknown parameter is
 //! refused by its name, never ignored.
 
 use std::error::Error;
@@ -10,18 +10,18 @@ use axum::{
 use greenroom_core::{RefId, SessionId, excerpt::shortened};
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::Problem;
+use super::RestError;
 
 /// The parameters of a query.
 pub(super) struct QueryParams<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
-    type Rejection = Problem;
+    type Rejection = RestError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, RestError> {
         match Query::try_from_uri(&parts.uri) {
             Ok(Query(asked)) => Ok(Self(asked)),
-            Err(rejection) => Err(Problem::bad_query(&shortened(&cause(&rejection)))),
+            Err(rejection) => Err(RestError::bad_query(&shortened(&cause(&rejection)))),
         }
     }
 }
@@ -43,32 +43,32 @@ impl TryFrom<u64> for CallPosition {
 pub(super) struct PathName(pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathName {
-    type Rejection = Problem;
+    type Rejection = RestError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RestError> {
         match Path::from_request_parts(parts, state).await {
             Ok(Path(name)) => Ok(Self(name)),
-            Err(_) => Err(Problem::bad_path()),
+            Err(_) => Err(RestError::bad_path()),
         }
     }
 }
 
 impl PathName {
-    pub(super) fn ref_id(&self) -> Result<RefId, Problem> {
+    pub(super) fn ref_id(&self) -> Result<RefId, RestError> {
         ref_id(&self.0)
     }
 }
 
 /// Parses the name of a record.
-pub(super) fn ref_id(given: &str) -> Result<RefId, Problem> {
-    RefId::parse(given).map_err(|invalid| Problem::bad_ref_id(given, invalid))
+pub(super) fn ref_id(given: &str) -> Result<RefId, RestError> {
+    RefId::parse(given).map_err(|invalid| RestError::bad_ref_id(given, invalid))
 }
 
 /// Parses a session's id or UUID.
-pub(super) fn session(given: &str) -> Result<SessionId, Problem> {
+pub(super) fn session(given: &str) -> Result<SessionId, RestError> {
     SessionId::new(given).map_err(|invalid| {
         // The message is for agents, whose parameter has another name.
-        Problem::bad_query(&invalid.to_string().replace("sessionId", "session_id"))
+        RestError::bad_query(&invalid.to_string().replace("sessionId", "session_id"))
     })
 }
 

@@ -11,7 +11,7 @@ mod calls;
 mod input;
 mod openapi;
 mod pools;
-mod problem;
+mod rest_error;
 mod record;
 mod sessions;
 #[cfg(test)]
@@ -33,7 +33,7 @@ use crate::{Gateway, caller::Caller, offload::offloadable};
 pub(crate) use body::whole;
 pub use openapi::document;
 pub use pools::{CommandedInstances, ScaleResult};
-pub use problem::{Problem, ProblemBody};
+pub use rest_error::{ProblemBody, RestError};
 pub use record::CallStatus;
 pub(crate) use record::whole_record;
 pub(crate) use timeline::CALLS_MAX;
@@ -57,8 +57,8 @@ impl RestState {
     }
 
     /// The store, if records are on.
-    fn records(&self) -> Result<&dyn Records, Problem> {
-        self.gateway.recall.records.as_deref().ok_or_else(Problem::records_off)
+    fn records(&self) -> Result<&dyn Records, RestError> {
+        self.gateway.recall.records.as_deref().ok_or_else(RestError::records_off)
     }
 }
 
@@ -67,8 +67,8 @@ impl RestState {
 pub(crate) fn router(gateway: Arc<Gateway>, owner: Owner, may_attach: bool) -> Router {
     let routes = Router::from(openapi::routes())
         .route("/openapi.json", axum::routing::get(openapi::show))
-        .fallback(|uri: Uri| async move { Problem::no_route(&uri) })
-        .method_not_allowed_fallback(|| async { Problem::wrong_method() })
+        .fallback(|uri: Uri| async move { RestError::no_route(&uri) })
+        .method_not_allowed_fallback(|| async { RestError::wrong_method() })
         // Arguments and records may be large.
         .layer(middleware::from_fn(|request: Request, next: Next| offloadable(next.run(request))))
         .with_state(RestState { gateway, owner, may_attach });

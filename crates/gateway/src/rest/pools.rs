@@ -10,9 +10,9 @@ use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Problem, RestContext, RestState, body,
+    RestContext, RestError, RestState, body,
     input::PathName,
-    problem::{BadRequest, BodyTooLarge, Conflict, NotFound, NotJson, Unavailable},
+    rest_error::{BadRequest, BodyTooLarge, Conflict, NotFound, NotJson, Unavailable},
 };
 use crate::pool_json::{Pool, Pools, all_failed};
 
@@ -96,7 +96,7 @@ async fn list(State(rest_state): RestContext) -> Json<Pools> {
     get, operation_id = "show_pool", path = "/pools/{name}", tag = "pools", params(("name" = String, Path)),
     responses((status = 200, body = Pool), BadRequest, NotFound)
 )]
-async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Pool>, Problem> {
+async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Pool>, RestError> {
     Ok(Json(Pool::new(&rest_state.gateway.fleet.pool(&name)?, SystemTime::now())))
 }
 
@@ -110,7 +110,7 @@ async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Resul
 async fn health(
     State(rest_state): RestContext,
     PathName(name): PathName,
-) -> Result<Json<PoolHealth>, Problem> {
+) -> Result<Json<PoolHealth>, RestError> {
     let pool = rest_state.gateway.fleet.pool(&name)?;
     if let Some(error) = all_failed(&pool) {
         return Err(error.into());
@@ -132,13 +132,13 @@ async fn scale(
     PathName(name): PathName,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<ScaleResult>, Problem> {
+) -> Result<Json<ScaleResult>, RestError> {
     let size = body::read::<ScaleRequest>(&headers, body, body::COMMAND).await?;
     let Some(ScaleRequest { instances }) = size else {
-        return Err(Problem::bad_body("the body must say how many: `{\"instances\": 3}`"));
+        return Err(RestError::bad_body("the body must say how many: `{\"instances\": 3}`"));
     };
     if !(1..=INSTANCES_MAX).contains(&instances) {
-        return Err(Problem::bad_body(format!("`instances` must be 1 to {INSTANCES_MAX}: `{instances}`")));
+        return Err(RestError::bad_body(format!("`instances` must be 1 to {INSTANCES_MAX}: `{instances}`")));
     }
     let scaled = rest_state.gateway.fleet.scale(&name, instances)?;
     let draining = scaled.draining.iter().map(ToString::to_string).collect();
@@ -158,7 +158,7 @@ async fn restart(
     PathName(name): PathName,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<CommandedInstances>, Problem> {
+) -> Result<Json<CommandedInstances>, RestError> {
     run_command(&rest_state.gateway.fleet, name, &headers, body, Fleet::restart).await
 }
 
@@ -174,7 +174,7 @@ async fn drain(
     PathName(name): PathName,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<CommandedInstances>, Problem> {
+) -> Result<Json<CommandedInstances>, RestError> {
     run_command(&rest_state.gateway.fleet, name, &headers, body, Fleet::drain).await
 }
 
@@ -187,7 +187,7 @@ async fn run_command(
     headers: &HeaderMap,
     body: Body,
     command: InstanceCommand,
-) -> Result<Json<CommandedInstances>, Problem> {
+) -> Result<Json<CommandedInstances>, RestError> {
     let which = body::read::<Option<InstanceSelector>>(headers, body, body::COMMAND)
         .await?
         .flatten()

@@ -16,9 +16,9 @@ use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Problem, RestContext, RestState, body,
+    RestContext, RestError, RestState, body,
     input::{PathName, session},
-    problem::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, Unavailable},
+    rest_error::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, Unavailable},
     timeline::SessionView,
 };
 use crate::{
@@ -112,19 +112,20 @@ async fn open(
     State(rest_state): RestContext,
     headers: HeaderMap,
     body: Body,
-) -> Result<(StatusCode, Json<Session>), Problem> {
+) -> Result<(StatusCode, Json<Session>), RestError> {
     let new = body::read::<Option<NewSession>>(&headers, body, body::COMMAND).await?.flatten();
     let new = new.unwrap_or_default();
     let id = new.session_id.as_deref().map(session).transpose()?;
     let target = CallTarget { pool: new.pool, instance: new.instance, browser: new.browser };
-    let refused = |failure: &ErrorResponse| Problem::not_run(failure, OPEN, None);
+    let refused = |failure: &ErrorResponse| RestError::not_run(failure, OPEN, None);
     let caller = rest_state.program();
     let id = tools::open_session(&rest_state.gateway, &caller, id, target)
         .await
         .map_err(|failure| refused(&failure))?
         .id;
-    let opened =
-        rest_state.session(&SessionKey::Named(id.clone())).ok_or_else(|| Problem::no_session(id.as_str()))?;
+    let opened = rest_state
+        .session(&SessionKey::Named(id.clone()))
+        .ok_or_else(|| RestError::no_session(id.as_str()))?;
     Ok((StatusCode::CREATED, Json(opened)))
 }
 
@@ -136,7 +137,7 @@ async fn open(
     params(("id" = String, Path, description = "The session's UUID or its name")),
     responses((status = 200, body = Session), BadRequest, NotFound, Unavailable)
 )]
-async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Session>, Problem> {
+async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Session>, RestError> {
     let id = session(&name)?;
     let by_uid =
         || rest_state.gateway.fleet.by_uid(&rest_state.owner, &greenroom_core::SessionUid::parse(&name)?);
@@ -144,8 +145,8 @@ async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Resul
     if let Some(live) = live {
         return Ok(Json(live));
     }
-    let Some(records) = &rest_state.gateway.recall.records else { return Err(Problem::no_session(&name)) };
-    let row = records.session(&rest_state.owner, &name).await?.ok_or_else(|| Problem::no_session(&name))?;
+    let Some(records) = &rest_state.gateway.recall.records else { return Err(RestError::no_session(&name)) };
+    let row = records.session(&rest_state.owner, &name).await?.ok_or_else(|| RestError::no_session(&name))?;
     Ok(Json(SessionView::from(row).into()))
 }
 
@@ -155,15 +156,15 @@ async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Resul
     params(("id" = String, Path, description = "The session's UUID or its name")),
     responses((status = 204, description = "The session is closed"), BadRequest, Forbidden, NotFound, Conflict)
 )]
-async fn close(State(rest_state): RestContext, PathName(name): PathName) -> Result<StatusCode, Problem> {
+async fn close(State(rest_state): RestContext, PathName(name): PathName) -> Result<StatusCode, RestError> {
     let id: SessionId = session(&name)?;
     let gateway = &rest_state.gateway;
-    let refused = |failure: ErrorResponse| Problem::not_run(&failure, CLOSE, None);
+    let refused = |failure: ErrorResponse| RestError::not_run(&failure, CLOSE, None);
     gateway.policy.permit(&rest_state.owner, CLOSE).map_err(|error| refused(error.into()))?;
     let session_key = named(gateway, &rest_state.program(), id).await.map_err(refused)?;
     match gateway.fleet.close(&rest_state.owner, &session_key).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
-        Err(_) => Err(Problem::no_session(&name)),
+        Err(_) => Err(RestError::no_session(&name)),
     }
 }
 

@@ -14,9 +14,9 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Problem, RestContext, RestState,
+    RestContext, RestError, RestState,
     input::{CallPosition, PathName, QueryParams},
-    problem::{BadRequest, NotFound, Unavailable},
+    rest_error::{BadRequest, NotFound, Unavailable},
     record::CallStatus,
 };
 
@@ -112,13 +112,13 @@ async fn timeline(
     State(rest_state): RestContext,
     PathName(name): PathName,
     QueryParams(part): QueryParams<TimelineParameters>,
-) -> Result<Json<TimelineView>, Problem> {
+) -> Result<Json<TimelineView>, RestError> {
     let limit = part.limit.unwrap_or(CALLS_DEFAULT);
     if !(1..=CALLS_MAX).contains(&limit) {
-        return Err(Problem::bad_query(&format!("`limit` must be 1 to {CALLS_MAX}: `{limit}`")));
+        return Err(RestError::bad_query(&format!("`limit` must be 1 to {CALLS_MAX}: `{limit}`")));
     }
     let view = timeline_of(rest_state.records()?, &rest_state.owner, &name, part.from.0, limit).await?;
-    view.map(Json).ok_or_else(|| Problem::no_session(&name))
+    view.map(Json).ok_or_else(|| RestError::no_session(&name))
 }
 
 /// A part of the timeline of the session with this name or UUID; `None` if there is no such session.

@@ -13,9 +13,9 @@ use std::{
 use greenroom_core::{
     BlobId, BoxFuture, Owner, Records, RefId, SessionUid, raw,
     record::{
-        Blob, BlobRef, Claim, ConsoleLine, ConsolePart, ConsoleRange, Cursor, Event, Filter, Level, Listed,
-        NotRecorded, Outcome, Record, Request, Response, SessionRef, SessionRow, SessionState, Status,
-        Summary, Timeline, Unreadable, What,
+        Blob, BlobRef, Claim, ConsoleLine, ConsolePart, ConsoleRange, Cursor, Event, Level, Listed,
+        NotRecorded, Outcome, Record, RecordFilter, Request, Response, SessionRef, SessionRow, SessionState,
+        Status, Summary, Timeline, Unreadable, What,
     },
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -246,7 +246,11 @@ impl Records for MemoryRecords {
         self.read(|state| state.own(owner, id).map(|place| state.record(place)))
     }
 
-    fn list<'a>(&'a self, owner: &'a Owner, filter: Filter) -> BoxFuture<'a, Result<Listed, Unreadable>> {
+    fn list<'a>(
+        &'a self,
+        owner: &'a Owner,
+        filter: RecordFilter,
+    ) -> BoxFuture<'a, Result<Listed, Unreadable>> {
         self.read(|state| {
             let own = (0..state.records.len()).rev().filter(|place| state.records[*place].0.owner == *owner);
             let summaries = own

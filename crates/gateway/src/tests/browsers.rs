@@ -6,7 +6,7 @@ mod tags;
 
 use std::collections::BTreeSet;
 
-use greenroom_core::{Records, record::Filter, settings::When};
+use greenroom_core::{Records, record::RecordFilter, settings::When};
 use tokio::time::timeout;
 
 use super::*;
@@ -142,7 +142,7 @@ async fn missing_tool_error_names_browsers_that_have_it() {
     assert!(reply_text.starts_with(r#"commands[1]: browser 2 has no tool "pdf""#), "{reply_text}");
     let inside = json!({"commands": [{"tool": "t", "args": {"browserIndex": 1}}], "browserIndex": 2});
     let (_, reply_text) = client.fails("browser_execute_bulk", inside).await;
-    assert!(reply_text.contains("`browserIndex` belongs beside `commands`"), "{reply_text}");
+    assert!(reply_text.contains("give `browserIndex` next to `commands`"), "{reply_text}");
 }
 
 /// A call for an unavailable browser is recorded, like any other refused call, and so is the first step of a bulk.
@@ -157,7 +157,7 @@ async fn refused_calls_are_recorded() {
     client.fails("find", json!({"browserIndex": 1})).await;
     let bulk = json!({"commands": [{"tool": "pdf"}, {"tool": "t"}]});
     client.fails("browser_execute_bulk", bulk).await;
-    let filter = Filter { limit: 10, ..Filter::default() };
+    let filter = RecordFilter { limit: 10, ..RecordFilter::default() };
     let calls = records.list(&Owner::local(), filter).await.unwrap();
     let errors: Vec<_> = calls
         .iter()

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use self::steps::BulkTarget;
-use super::{BARE, OwnTool, ToolContext, ToolOutput};
+use super::{OwnTool, ToolContext, ToolOutput};
 use crate::{
     error_response::ErrorResponse,
     progress,
@@ -59,7 +59,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     },
     runs_others: true,
     run: |context| Box::pin(run(context)),
-    ..BARE
+    ..OwnTool::DEFAULTS
 };
 
 #[derive(Deserialize)]

@@ -7,7 +7,7 @@ use greenroom_core::raw;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{BARE, OwnTool, ToolContext, ToolOutput};
+use super::{OwnTool, ToolContext, ToolOutput};
 use crate::{error_response::ErrorResponse, pool_json::Pools};
 
 pub(super) const TOOL: OwnTool = OwnTool {
@@ -17,7 +17,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     read_only: true,
     usable: |gateway, _| gateway.facts.declared,
     run: |context| Box::pin(async move { run(&context) }),
-    ..BARE
+    ..OwnTool::DEFAULTS
 };
 
 #[derive(Default, Deserialize)]

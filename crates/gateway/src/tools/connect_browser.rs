@@ -4,7 +4,7 @@
 use greenroom_core::settings::EngineKind;
 use serde_json::json;
 
-use super::{BARE, OwnTool, ToolOutput};
+use super::{OwnTool, ToolOutput};
 use crate::{
     attach::{AttachRequest, NotAttached},
     browser_json::Browser,
@@ -38,5 +38,5 @@ pub(super) const TOOL: OwnTool = OwnTool {
             Ok(ToolOutput::text(Browser::from_status(&gateway.fleet, status).line()))
         })
     },
-    ..BARE
+    ..OwnTool::DEFAULTS
 };

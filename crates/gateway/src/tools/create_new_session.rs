@@ -6,7 +6,7 @@ use greenroom_fleet::{CallTarget, FleetError, SessionKey};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{BARE, OwnTool};
+use super::OwnTool;
 use crate::{Gateway, caller::Caller, error_response::ErrorResponse, session_key::check_name};
 
 pub(super) const TOOL: OwnTool = OwnTool {
@@ -26,7 +26,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
             Ok(result.into())
         })
     },
-    ..BARE
+    ..OwnTool::DEFAULTS
 };
 
 /// A session that was opened.

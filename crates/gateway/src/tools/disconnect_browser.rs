@@ -1,15 +1,15 @@
 //! `disconnect_browser`: detaches a browser. The browser keeps running as it was; its index is not used
 //! again.
 
-use super::{BARE, OwnTool, ToolOutput};
-use crate::{attach::NotAttached, catalog::BrowserChoice, error_response::ErrorResponse};
+use super::{OwnTool, ToolOutput};
+use crate::{attach::NotAttached, catalog::AttachedCount, error_response::ErrorResponse};
 
 pub(super) const TOOL: OwnTool = OwnTool {
     name: "disconnect_browser",
     description: "Detach a browser; it keeps running",
     browser: true,
     usable: |gateway, is_local| {
-        gateway.attaching.allows(is_local) && gateway.catalog.shown().browsers != BrowserChoice::None
+        gateway.attaching.allows(is_local) && gateway.catalog.shown().browsers != AttachedCount::None
     },
     run: |context| {
         Box::pin(async move {
@@ -25,5 +25,5 @@ pub(super) const TOOL: OwnTool = OwnTool {
             Ok(ToolOutput::text(format!("browser {index} is no longer attached: {}", left.url)))
         })
     },
-    ..BARE
+    ..OwnTool::DEFAULTS
 };

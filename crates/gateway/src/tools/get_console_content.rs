@@ -7,7 +7,7 @@ use greenroom_core::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{BARE, OwnTool, ToolOutput};
+use super::{OwnTool, ToolOutput};
 use crate::{error_response::ErrorResponse, recall::content::ContentError};
 
 pub(super) const TOOL: OwnTool = OwnTool {
@@ -45,7 +45,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
             Ok(ToolOutput { notes, ..ToolOutput::text(text(&part.lines)) })
         })
     },
-    ..BARE
+    ..OwnTool::DEFAULTS
 };
 
 /// A part of a record's console lines, of one level or of all.

@@ -4,7 +4,7 @@ use greenroom_core::plural::{count_of, is, verb};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{BARE, OwnTool, ToolOutput};
+use super::{OwnTool, ToolOutput};
 use crate::{
     error_response::ErrorResponse,
     recall::content::{self, ContentPart, ContentQuery},
@@ -36,33 +36,33 @@ pub(super) const TOOL: OwnTool = OwnTool {
             struct ContentArguments {
                 ref_id: String,
                 #[serde(flatten)]
-                ask: ContentQuery,
+                query: ContentQuery,
             }
-            let ContentArguments { ref_id, ask } = context.arguments()?;
+            let ContentArguments { ref_id, query } = context.arguments()?;
             let records = context.records()?;
-            let content = content::read(records, context.owner(), &ref_id, &ask).await?;
-            Ok(tool_output(content, &ask))
+            let content = content::read(records, context.owner(), &ref_id, &query).await?;
+            Ok(tool_output(content, &query))
         })
     },
     is_core: true,
-    ..BARE
+    ..OwnTool::DEFAULTS
 };
 
 /// The text alone, so that the agent can use it as it is; a note says which part it is.
-fn tool_output(content: ContentPart, ask: &ContentQuery) -> ToolOutput {
+fn tool_output(content: ContentPart, query: &ContentQuery) -> ToolOutput {
     let ContentPart { text, total_lines, lines, next, matches, note } = content;
     let mut notes: Vec<_> = note.into_iter().collect();
-    if let (Some(0), Some(searched)) = (matches, &ask.search_for) {
+    if let (Some(0), Some(searched)) = (matches, &query.search_for) {
         notes.push(format!("no line of {total_lines} has \"{searched}\""));
     } else if let Some(next) = next {
         let matches = matches
             .map(|matches| format!(", {matches} {}", verb(matches, "matches", "match")))
             .unwrap_or_default();
         notes.push(format!("{}{matches}; next: offset {next}", count_of(lines, total_lines, "line")));
-    } else if let (true, Some(since)) = (total_lines == 0, &ask.since) {
+    } else if let (true, Some(since)) = (total_lines == 0, &query.since) {
         notes.push(format!("no changes since ref_id {since}"));
     } else if text.is_empty() && total_lines > 0 && matches.is_none() {
-        notes.push(match ask.offset {
+        notes.push(match query.offset {
             Some(_) => {
                 format!("no line at this offset: there {} {total_lines}, counted from 0", is(total_lines))
             }

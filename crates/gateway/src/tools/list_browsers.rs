@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use greenroom_core::raw::encode;
 
-use super::{BARE, OwnTool, ToolOutput, has_browsers};
+use super::{OwnTool, ToolOutput, has_browsers};
 use crate::browser_json::{Browser, Browsers};
 
 pub(super) const TOOL: OwnTool = OwnTool {
@@ -23,7 +23,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
             })
         })
     },
-    ..BARE
+    ..OwnTool::DEFAULTS
 };
 
 /// All browsers, one a line, and whether a call must name one.

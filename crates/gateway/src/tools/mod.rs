@@ -34,7 +34,7 @@ use crate::{
     call_order::Turn,
     caller::Caller,
     catalog::{
-        ArgumentChecker, BrowserChoice, InjectedParameters, InvalidArguments, ListOptions, SESSION_ID, TAG,
+        ArgumentChecker, AttachedCount, InjectedParameters, InvalidArguments, ListOptions, SESSION_ID, TAG,
         with_session_required,
     },
     error_response::{self, ErrorResponse},
@@ -74,21 +74,23 @@ pub(crate) struct OwnTool {
     run: RunTool,
 }
 
-/// The default of every field: a tool without parameters, session and selectors.
-const BARE: OwnTool = OwnTool {
-    name: "",
-    description: "",
-    session: None,
-    needs_session: false,
-    takes_selectors: false,
-    browser: false,
-    schema: || json!({ "properties": {} }),
-    read_only: false,
-    runs_others: false,
-    is_core: false,
-    usable: |_, _| true,
-    run: |_| Box::pin(async { Ok(Value::Null.into()) }),
-};
+impl OwnTool {
+    /// The default of every field: a tool without parameters, session and selectors.
+    const DEFAULTS: Self = Self {
+        name: "",
+        description: "",
+        session: None,
+        needs_session: false,
+        takes_selectors: false,
+        browser: false,
+        schema: || json!({ "properties": {} }),
+        read_only: false,
+        runs_others: false,
+        is_core: false,
+        usable: |_, _| true,
+        run: |_| Box::pin(async { Ok(Value::Null.into()) }),
+    };
+}
 
 const TOOLS: [&OwnTool; 13] = [
     &more_tools::TOOL,
@@ -235,7 +237,7 @@ fn usable(gateway: &Gateway, is_local: bool) -> impl Iterator<Item = &'static Ow
 
 /// Whether browsers are attached, or can be.
 fn has_browsers(gateway: &Gateway, is_local: bool) -> bool {
-    gateway.catalog.shown().browsers != BrowserChoice::None || gateway.attaching.allows(is_local)
+    gateway.catalog.shown().browsers != AttachedCount::None || gateway.attaching.allows(is_local)
 }
 
 impl OwnTool {

@@ -7,7 +7,7 @@ use greenroom_core::{Fields, excerpt::echoed, settings::ToolProfile};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{BARE, OwnTool, ToolContext, ToolOutput, definitions};
+use super::{OwnTool, ToolContext, ToolOutput, definitions};
 use crate::{
     argument_check::suggestion,
     catalog::SESSION_ID,
@@ -30,7 +30,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     runs_others: true,
     usable: |gateway, _| gateway.catalog.profile() == ToolProfile::Core,
     run: |context| Box::pin(describe(context)),
-    ..BARE
+    ..OwnTool::DEFAULTS
 };
 
 #[derive(Deserialize)]

@@ -2,7 +2,7 @@
 //! command if the configuration has one and the browser does not answer. A connected browser that answers stays as it
 //! is.
 
-use super::{BARE, OwnTool, ToolOutput, has_browsers};
+use super::{OwnTool, ToolOutput, has_browsers};
 use crate::{browser_json::Browser, error_response::ErrorResponse};
 
 pub(super) const TOOL: OwnTool = OwnTool {
@@ -20,5 +20,5 @@ pub(super) const TOOL: OwnTool = OwnTool {
             Ok(ToolOutput::text(Browser::from_status(fleet, status).line()))
         })
     },
-    ..BARE
+    ..OwnTool::DEFAULTS
 };

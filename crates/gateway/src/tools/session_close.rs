@@ -1,6 +1,6 @@
 //! `session_close`: ends a session and its browser now.
 
-use super::{BARE, OwnTool};
+use super::OwnTool;
 use serde_json::json;
 
 pub(super) const TOOL: OwnTool = OwnTool {
@@ -17,5 +17,5 @@ pub(super) const TOOL: OwnTool = OwnTool {
         })
     },
     is_core: true,
-    ..BARE
+    ..OwnTool::DEFAULTS
 };

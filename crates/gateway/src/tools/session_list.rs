@@ -1,11 +1,11 @@
 //! `session_list`: the agent's own sessions.
 
 use greenroom_core::{excerpt::excerpt, raw::encode, time::timestamp};
-use greenroom_fleet::{SessionState, SessionStatus};
+use greenroom_fleet::{SessionActivity, SessionStatus};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{BARE, OwnTool, ToolContext, ToolOutput};
+use super::{OwnTool, ToolContext, ToolOutput};
 use crate::{browser_json::index_of, error_response::ErrorResponse};
 
 /// Tells the agent where the whole of a long title or URL is.
@@ -19,7 +19,7 @@ pub(super) const TOOL: OwnTool = OwnTool {
     description: "List browser sessions",
     read_only: true,
     run: |context| Box::pin(async move { run(&context) }),
-    ..BARE
+    ..OwnTool::DEFAULTS
 };
 
 fn run(context: &ToolContext<'_>) -> Result<ToolOutput, ErrorResponse> {
@@ -69,10 +69,10 @@ fn show(status: &SessionStatus) -> Value {
 }
 
 /// A state as lists show it.
-pub(crate) fn state_name(state: SessionState) -> &'static str {
+pub(crate) fn state_name(state: SessionActivity) -> &'static str {
     match state {
-        SessionState::Starting => "starting",
-        SessionState::Idle => "idle",
-        SessionState::Busy => "busy",
+        SessionActivity::Starting => "starting",
+        SessionActivity::Idle => "idle",
+        SessionActivity::Busy => "busy",
     }
 }

@@ -3,7 +3,7 @@
 use greenroom_core::port::human;
 use serde_json::json;
 
-use super::{BARE, OwnTool};
+use super::OwnTool;
 
 pub(super) const TOOL: OwnTool =
     OwnTool {
@@ -27,5 +27,5 @@ pub(super) const TOOL: OwnTool =
                 .into())
             })
         },
-        ..BARE
+        ..OwnTool::DEFAULTS
     };

@@ -66,14 +66,14 @@ const RESUMES_MAX: u32 = 3;
 
 /// One HTTP client, shared by all sessions with one server, so that they share its connections.
 #[derive(Clone)]
-pub struct Endpoint {
+pub struct HttpEndpoint {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     uri: Uri,
     /// A header of every request, with a secret.
     header: Option<(HeaderName, HeaderValue)>,
 }
 
-impl Endpoint {
+impl HttpEndpoint {
     /// A server at this address. For `https://` this reads the certificates that this machine trusts.
     pub fn new(uri: Uri) -> io::Result<Self> {
         let mut connector = HttpConnector::new();
@@ -124,7 +124,7 @@ fn empty_trust_store() -> io::Result<ClientConfig> {
 }
 
 pub(crate) struct HttpLink {
-    endpoint: Endpoint,
+    endpoint: HttpEndpoint,
     session: OnceLock<HeaderValue>,
     revision: OnceLock<String>,
     /// Reads the GET stream; ends with the session.

@@ -1,4 +1,4 @@
-//! The store in figures, for people.
+//! Counts the rows and bytes of the database, in all and by owner, for `greenroom db stats`.
 
 use std::{fs, path::Path};
 
@@ -11,21 +11,21 @@ const TABLES: [&str; 7] =
     ["sessions", "requests", "responses", "console_logs", "diff_cursors", "blobs", "blob_refs"];
 
 pub(crate) fn stats(connection: &Connection, folder: &Path) -> rusqlite::Result<Stats> {
-    // One transaction, so that all figures are of the same moment.
-    let moment = connection.unchecked_transaction()?;
-    let number = |sql: &str| moment.query_row(sql, [], |row| row.get::<_, u64>(0));
+    // One transaction, so that all figures show the same state of the database.
+    let snapshot_tx = connection.unchecked_transaction()?;
+    let number = |sql: &str| snapshot_tx.query_row(sql, [], |row| row.get::<_, u64>(0));
     let mut rows = std::collections::BTreeMap::new();
     for table in TABLES {
         rows.insert(table, number(&format!("SELECT count(*) FROM {table}"))?);
     }
     let end = |order: &str| {
-        moment.query_row(
+        snapshot_tx.query_row(
             &format!("SELECT (SELECT timestamp FROM requests ORDER BY position {order} LIMIT 1)"),
             [],
             |row| row.get(0),
         )
     };
-    let owners = moment
+    let owners = snapshot_tx
         .prepare(
             "SELECT owner, count(*), (SELECT count(*) FROM sessions WHERE sessions.owner = requests.owner)
              FROM requests GROUP BY owner ORDER BY count(*) DESC, owner",
@@ -36,7 +36,7 @@ pub(crate) fn stats(connection: &Connection, folder: &Path) -> rusqlite::Result<
         .collect::<Result<_, _>>()?;
     Ok(Stats {
         database: folder.join(open::FILE),
-        version: schema::version(&moment)?,
+        version: schema::version(&snapshot_tx)?,
         bytes: bytes(folder),
         rows,
         blob_bytes: number("SELECT coalesce(sum(bytes), 0) FROM blobs")?,

@@ -10,7 +10,7 @@ use greenroom_core::{
     id::SessionUid,
     raw,
     record::{
-        BlobRef, ConsoleLine, ConsolePart, ConsoleRange, Cursor, Filter, Level, Listed, Record, RefId,
+        BlobRef, ConsoleLine, ConsolePart, ConsoleRange, Cursor, Level, Listed, Record, RecordFilter, RefId,
         SessionRow, Status, Summary,
     },
 };
@@ -73,7 +73,11 @@ const CONSOLE_BYTES_MAX: usize = 1 << 20;
 const LINE_BYTES: usize = 128;
 
 /// The owner's records that match the filter, newest first.
-pub(crate) fn list(connection: &Connection, owner: &Owner, filter: &Filter) -> rusqlite::Result<Listed> {
+pub(crate) fn list(
+    connection: &Connection,
+    owner: &Owner,
+    filter: &RecordFilter,
+) -> rusqlite::Result<Listed> {
     let before = filter.before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
     let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
     let mut values: Vec<&dyn ToSql> = vec![&before, &limit];
@@ -112,7 +116,7 @@ fn shown_bytes(summary: &Summary) -> usize {
 
 /// The SQL of [`list`]. `CROSS JOIN` makes SQLite read the first table first: it has no statistics about the
 /// rows, and would often choose worse.
-pub(crate) fn list_sql(filter: &Filter) -> String {
+pub(crate) fn list_sql(filter: &RecordFilter) -> String {
     let of_tool = |number| format!(" AND q.tool_name = ?{number}");
     let wheres = match (&filter.session, &filter.tool) {
         (None, None) => String::new(),

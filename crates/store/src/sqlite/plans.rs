@@ -2,7 +2,7 @@
 
 use greenroom_core::{
     SessionUid,
-    record::{Filter, Status},
+    record::{RecordFilter, Status},
 };
 use rusqlite::Connection;
 
@@ -16,17 +16,17 @@ fn plan(connection: &Connection, query: &str) -> Vec<String> {
     steps.map(Result::unwrap).collect()
 }
 
-fn lists() -> Vec<Filter> {
+fn lists() -> Vec<RecordFilter> {
     let session = SessionUid::parse("0199f3a2-5b0c-4e1d-8f00-1c2d3e4f5a6b");
     let mut filters = Vec::new();
     for session in [None, session] {
         for tool in [None, Some("t".to_owned())] {
             for status in [None, Some(Status::Success), Some(Status::Error)] {
-                filters.push(Filter {
+                filters.push(RecordFilter {
                     session: session.clone(),
                     tool: tool.clone(),
                     status,
-                    ..Filter::default()
+                    ..RecordFilter::default()
                 });
             }
         }
@@ -56,12 +56,12 @@ fn nothing_is_scanned_or_sorted() {
     }
     // Only the owner's failures are searched.
     for tool in [None, Some("t".to_owned())] {
-        let failed = Filter { status: Some(Status::Error), tool, ..Filter::default() };
+        let failed = RecordFilter { status: Some(Status::Error), tool, ..RecordFilter::default() };
         let steps = plan(&connection, &find::list_sql(&failed));
         assert!(steps[0].contains("responses_failed (owner=? AND rowid<?)"), "{steps:?}");
     }
     // A rare tool is found without reading the calls of all others.
-    let rare = Filter { tool: Some("t".to_owned()), ..Filter::default() };
+    let rare = RecordFilter { tool: Some("t".to_owned()), ..RecordFilter::default() };
     let steps = plan(&connection, &find::list_sql(&rare));
     assert!(steps[0].contains("requests_by_tool (owner=? AND tool_name=? AND rowid<?)"), "{steps:?}");
 }

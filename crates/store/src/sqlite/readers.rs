@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{Failure, open};
-use crate::shared::{Phase, StoreShared};
+use crate::shared::{DatabasePhase, StoreShared};
 
 /// How many reads run at once. A read computes more than it waits, and greenroom leaves most cores to
 /// browsers.
@@ -68,13 +68,15 @@ impl Readers {
     async fn opened(&self) -> Result<u64, Unreadable> {
         let mut phase = self.shared.phase.subscribe();
         let decided = phase
-            .wait_for(|phase| !matches!(phase, Phase::Opening))
+            .wait_for(|phase| !matches!(phase, DatabasePhase::Opening))
             .await
             .map_err(|_| Unreadable(Arc::from("greenroom is shutting down")))?;
         match &*decided {
-            Phase::Open(generation) => Ok(*generation),
-            Phase::Shut(why) => Err(Unreadable(why.clone())),
-            Phase::Opening | Phase::Ended => Err(Unreadable(Arc::from("greenroom is shutting down"))),
+            DatabasePhase::Open(generation) => Ok(*generation),
+            DatabasePhase::Shut(why) => Err(Unreadable(why.clone())),
+            DatabasePhase::Opening | DatabasePhase::Ended => {
+                Err(Unreadable(Arc::from("greenroom is shutting down")))
+            }
         }
     }
 

@@ -158,7 +158,7 @@ pub(crate) fn console_line(row: &Row<'_>) -> rusqlite::Result<ConsoleLine> {
     let at: Option<String> = row.get(2)?;
     let location: Option<String> = row.get(3)?;
     Ok(ConsoleLine {
-        level: Level::of(&level),
+        level: Level::from_word(&level),
         message: row.get(1)?,
         at: at.as_deref().and_then(time::parse),
         location: location.and_then(|text| serde_json::from_str::<StoredLocation>(&text).ok()).map(

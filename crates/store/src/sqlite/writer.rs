@@ -29,7 +29,7 @@ use crate::{
     op::{Op, OpResult},
     retention::{Removed, Round},
     settings::StoreSettings,
-    shared::{Phase, StoreShared},
+    shared::{DatabasePhase, StoreShared},
 };
 
 /// The pause before a database that could not be opened is tried again. Long enough not to keep a failing disk busy, short
@@ -78,7 +78,7 @@ impl Drop for EndReport {
         // This drops the operations that are still in the queue, so their waiters learn that the writer has
         // ended.
         drop(self.0.queue.take(Duration::ZERO));
-        self.0.phase.send_replace(Phase::Ended);
+        self.0.phase.send_replace(DatabasePhase::Ended);
     }
 }
 
@@ -137,7 +137,7 @@ impl DatabaseWriter {
                 self.openings += 1;
                 let checkpointer = Checkpointer::start(&self.folder);
                 self.state = DatabaseState::Open { opened, checkpointer };
-                self.shared.phase.send_replace(Phase::Open(self.openings));
+                self.shared.phase.send_replace(DatabasePhase::Open(self.openings));
                 self.shared.set_health(Ok(()));
             }
             Err(failure) => self.shut(&failure),
@@ -177,7 +177,7 @@ impl DatabaseWriter {
         let why: Arc<str> =
             Arc::from(format!("cannot open {}: {failure}", self.folder.join(open::FILE).display()));
         self.state = DatabaseState::Shut { why: why.clone(), again: Instant::now() + OPEN_AGAIN };
-        self.shared.phase.send_replace(Phase::Shut(why.clone()));
+        self.shared.phase.send_replace(DatabasePhase::Shut(why.clone()));
         self.shared.set_health(Err(why));
     }
 
@@ -334,7 +334,7 @@ mod tests {
             let refused = shared.queue.push(op()).unwrap_err().to_string();
             assert_eq!(refused, if panics { why } else { "greenroom is shutting down" });
             assert_eq!(&*shared.ended().0, if panics { why } else { "the writer of records has ended" });
-            assert_eq!(*shared.phase.borrow(), Phase::Ended);
+            assert_eq!(*shared.phase.borrow(), DatabasePhase::Ended);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use greenroom_core::{
     Owner, Records as _, RefId,
-    record::{ConsoleLine, ConsoleRange, Filter, Level, Location, Response, Status, What},
+    record::{ConsoleLine, ConsoleRange, Level, Location, RecordFilter, Response, Status, What},
 };
 use greenroom_store::Store;
 
@@ -28,8 +28,8 @@ async fn failed(store: &Store, owner: &Owner, bytes: usize) -> RefId {
     begun.ref_id
 }
 
-fn all(before: Option<u64>) -> Filter {
-    Filter { before, limit: 1_000, ..Filter::default() }
+fn all(before: Option<u64>) -> RecordFilter {
+    RecordFilter { before, limit: 1_000, ..RecordFilter::default() }
 }
 
 /// A list cuts every text and says how long it was; the record has the whole.

@@ -61,7 +61,8 @@ async fn equal_bytes_are_kept_once() {
     assert_eq!(listed, [named(&one, 5), named(&other, 5)], "newest first, each once");
     assert_eq!(soon(store.blobs(&owner, 1, 10)).await.unwrap(), [named(&other, 5)]);
     assert_eq!(soon(store.blobs(&owner, 0, 1)).await.unwrap(), [named(&one, 5)]);
-    let record = soon(store.list(&owner, greenroom_core::record::Filter { limit: 1, ..Default::default() }));
+    let record =
+        soon(store.list(&owner, greenroom_core::record::RecordFilter { limit: 1, ..Default::default() }));
     let newest = record.await.unwrap().summaries.remove(0).ref_id;
     let record = soon(store.record(&owner, &newest)).await.unwrap().unwrap();
     assert_eq!(record.blobs, [named(&one, 5)]);

@@ -10,7 +10,7 @@ use std::{
 
 use greenroom_core::{
     Owner, Records as _,
-    record::{Filter, Response},
+    record::{RecordFilter, Response},
 };
 use greenroom_store::Store;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -96,7 +96,9 @@ async fn a_locked_database_is_told_and_recovered_from() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     assert_eq!(write(&store).await, Err("database is locked".to_owned()));
     assert_eq!(store.health().unwrap_err().as_ref(), "database is locked");
-    let listed = soon(store.list(&Owner::local(), Filter { limit: 9, ..Filter::default() })).await.unwrap();
+    let listed = soon(store.list(&Owner::local(), RecordFilter { limit: 9, ..RecordFilter::default() }))
+        .await
+        .unwrap();
     assert_eq!(listed.len(), 1, "it can still be read");
     other.execute_batch("COMMIT").unwrap();
     write(&store).await.unwrap();
@@ -153,7 +155,7 @@ async fn a_database_that_cannot_be_opened_is_tried_again() {
     let store = open(folder.path());
     let why = write(&store).await.unwrap_err();
     assert!(why.starts_with("cannot open "), "{why}");
-    let unread = soon(store.list(&Owner::local(), Filter::default())).await.unwrap_err();
+    let unread = soon(store.list(&Owner::local(), RecordFilter::default())).await.unwrap_err();
     assert!(unread.to_string().starts_with("the records cannot be read: cannot open "), "{unread}");
     fs::remove_dir(folder.path().join("records.db")).unwrap();
     well(&store).await;
@@ -197,7 +199,9 @@ async fn a_broken_database_is_moved_aside() {
     let store = open(folder.path());
     write(&store).await.unwrap();
     assert_eq!(store.health(), Ok(()));
-    let listed = soon(store.list(&Owner::local(), Filter { limit: 9, ..Filter::default() })).await.unwrap();
+    let listed = soon(store.list(&Owner::local(), RecordFilter { limit: 9, ..RecordFilter::default() }))
+        .await
+        .unwrap();
     assert_eq!(listed.len(), 1);
     soon(store.close()).await;
     assert!(!set_aside(folder.path()).is_empty());
@@ -215,7 +219,7 @@ async fn a_newer_database_is_refused() {
     let store = open(folder.path());
     let why = write(&store).await.unwrap_err();
     assert!(why.contains("written by a newer greenroom: its version is 99"), "{why}");
-    assert!(soon(store.list(&Owner::local(), Filter::default())).await.is_err());
+    assert!(soon(store.list(&Owner::local(), RecordFilter::default())).await.is_err());
     soon(store.close()).await;
     assert_eq!(set_aside(folder.path()), Vec::<PathBuf>::new());
     assert_eq!(rows(folder.path(), "requests"), 1);
@@ -243,7 +247,7 @@ async fn a_closed_store_says_so() {
     soon(store.close()).await;
     soon(store.close()).await;
     assert_eq!(write(&store).await, Err("greenroom is shutting down".to_owned()));
-    let unread = soon(store.list(&Owner::local(), Filter::default())).await.unwrap_err();
+    let unread = soon(store.list(&Owner::local(), RecordFilter::default())).await.unwrap_err();
     assert_eq!(unread.to_string(), "the records cannot be read: greenroom is shutting down");
 }
 

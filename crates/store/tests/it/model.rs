@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use greenroom_core::{
     Owner, Records as _, RefId,
-    record::{Claim, ConsoleLine, Cursor, Filter, Level, Request, Response, SessionRef, Status},
+    record::{Claim, ConsoleLine, Cursor, Level, RecordFilter, Request, Response, SessionRef, Status},
 };
 use greenroom_store::Store;
 use proptest::prelude::*;
@@ -152,11 +152,11 @@ impl StoreModel {
             }
             for session in std::iter::once(None).chain(self.sessions.iter().map(Some)) {
                 for status in [None, Some(Status::Success), Some(Status::Error)] {
-                    let filter = Filter {
+                    let filter = RecordFilter {
                         session: session.map(|one| one.uid.clone()),
                         status,
                         limit: 99,
-                        ..Filter::default()
+                        ..RecordFilter::default()
                     };
                     let listed = soon(store.list(owner, filter)).await.unwrap();
                     let listed: Vec<_> = listed.summaries.into_iter().map(|summary| summary.ref_id).collect();

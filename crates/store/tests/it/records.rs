@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use greenroom_core::{
     Owner, Records as _, raw,
     record::{
-        Claim, ConsoleLine, Cursor, Filter, Level, Location, Request, Response, SessionState, Status, What,
+        Claim, ConsoleLine, Cursor, Level, Location, RecordFilter, Request, Response, SessionState, Status,
+        What,
     },
 };
 
@@ -67,7 +68,12 @@ async fn a_record_is_found_as_it_was_written() {
     assert!(soon(store.console(&stranger, &begun.ref_id, None)).await.unwrap().is_none());
     assert!(soon(store.snapshot_before(&stranger, &begun.ref_id)).await.unwrap().is_none());
     assert!(soon(store.session(&stranger, "shop")).await.unwrap().is_none());
-    assert!(soon(store.list(&stranger, Filter { limit: 9, ..Filter::default() })).await.unwrap().is_empty());
+    assert!(
+        soon(store.list(&stranger, RecordFilter { limit: 9, ..RecordFilter::default() }))
+            .await
+            .unwrap()
+            .is_empty()
+    );
     soon(store.close()).await;
 }
 
@@ -90,7 +96,8 @@ async fn operations_keep_their_order() {
     while let Some(one) = waiting.pop() {
         soon(one).await.unwrap();
     }
-    let listed = soon(store.list(&owner, Filter { limit: 1000, ..Filter::default() })).await.unwrap();
+    let listed =
+        soon(store.list(&owner, RecordFilter { limit: 1000, ..RecordFilter::default() })).await.unwrap();
     let listed: Vec<_> = listed.summaries.into_iter().rev().map(|summary| summary.ref_id).collect();
     assert_eq!(listed, names);
     soon(store.close()).await;
@@ -248,14 +255,14 @@ async fn lists_are_filtered_and_come_in_parts() {
             soon(store.end(ended)).await.unwrap();
         }
     }
-    let all = Filter { limit: 100, ..Filter::default() };
-    let count = async |filter: Filter| soon(store.list(&owner, filter)).await.unwrap().len();
+    let all = RecordFilter { limit: 100, ..RecordFilter::default() };
+    let count = async |filter: RecordFilter| soon(store.list(&owner, filter)).await.unwrap().len();
     assert_eq!(count(all.clone()).await, 12);
-    assert_eq!(count(Filter { session: Some(one.uid.clone()), ..all.clone() }).await, 6);
-    assert_eq!(count(Filter { tool: Some("browser_snapshot".to_owned()), ..all.clone() }).await, 4);
-    assert_eq!(count(Filter { status: Some(Status::Error), ..all.clone() }).await, 3);
-    assert_eq!(count(Filter { status: Some(Status::Success), ..all.clone() }).await, 8);
-    let mixed = Filter {
+    assert_eq!(count(RecordFilter { session: Some(one.uid.clone()), ..all.clone() }).await, 6);
+    assert_eq!(count(RecordFilter { tool: Some("browser_snapshot".to_owned()), ..all.clone() }).await, 4);
+    assert_eq!(count(RecordFilter { status: Some(Status::Error), ..all.clone() }).await, 3);
+    assert_eq!(count(RecordFilter { status: Some(Status::Success), ..all.clone() }).await, 8);
+    let mixed = RecordFilter {
         session: Some(one.uid.clone()),
         status: Some(Status::Error),
         tool: Some("browser_click".to_owned()),
@@ -265,7 +272,9 @@ async fn lists_are_filtered_and_come_in_parts() {
     let mut seen = Vec::new();
     let mut before = None;
     loop {
-        let part = soon(store.list(&owner, Filter { before, limit: 5, ..Filter::default() })).await.unwrap();
+        let part = soon(store.list(&owner, RecordFilter { before, limit: 5, ..RecordFilter::default() }))
+            .await
+            .unwrap();
         let Some(last) = part.last() else { break };
         before = Some(last.position);
         seen.extend(part.iter().map(|summary| summary.position));

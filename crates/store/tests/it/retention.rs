@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use greenroom_core::{
     BlobId, Owner, Records as _,
-    record::{BlobRef, ConsoleLine, Cursor, Filter, Level, RefId, SessionState},
+    record::{BlobRef, ConsoleLine, Cursor, Level, RecordFilter, RefId, SessionState},
 };
 use greenroom_store::{Store, StoreSettings, maintenance};
 
@@ -79,7 +79,7 @@ async fn the_writer_removes_by_itself() {
     soon(store.close()).await;
     // Everything is written before the writer's first check: later records would wait for the next one, a minute later.
     let store = kit::open(folder.path());
-    let all = Filter { limit: 1, ..Filter::default() };
+    let all = RecordFilter { limit: 1, ..RecordFilter::default() };
     soon(async { while !store.list(&owner, all.clone()).await.unwrap().is_empty() {} }).await;
     // The store goes on as before.
     let young = write(&store, &owner, Duration::ZERO, 10).await;
@@ -103,7 +103,8 @@ async fn too_many_records_go_oldest_first() {
     let vacuumed = maintenance::vacuum(&small, true).unwrap();
     assert!(vacuumed.bytes_before > 4 << 20 && vacuumed.bytes_after <= 1 << 20, "{vacuumed:?}");
     let store = open(folder.path());
-    let kept = soon(store.list(&owner, Filter { limit: 1000, ..Filter::default() })).await.unwrap();
+    let kept =
+        soon(store.list(&owner, RecordFilter { limit: 1000, ..RecordFilter::default() })).await.unwrap();
     let kept: Vec<_> = kept.summaries.into_iter().rev().map(|summary| summary.ref_id).collect();
     assert!(kept.len() > 10 && kept == names[100 - kept.len()..], "{} are kept", kept.len());
     soon(store.close()).await;
@@ -113,7 +114,7 @@ async fn too_many_records_go_oldest_first() {
     assert_eq!(rows(folder.path(), "requests"), 0);
     let store = open(folder.path());
     write(&store, &owner, Duration::ZERO, 1).await;
-    let next = soon(store.list(&owner, Filter { limit: 1, ..Filter::default() })).await.unwrap();
+    let next = soon(store.list(&owner, RecordFilter { limit: 1, ..RecordFilter::default() })).await.unwrap();
     assert_eq!(next[0].position, 101);
     soon(store.close()).await;
 }

@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use greenroom_core::{Owner, Records as _, RefId, record::Filter};
+use greenroom_core::{Owner, Records as _, RefId, record::RecordFilter};
 
 use crate::kit::{folder, open, request, response, rows, session, settings, soon, sql};
 
@@ -91,7 +91,8 @@ async fn processes_share_a_database() {
             soon(one).await.unwrap();
         }
     }
-    let listed = soon(store.list(&owner, Filter { limit: 10_000, ..Filter::default() })).await.unwrap();
+    let listed =
+        soon(store.list(&owner, RecordFilter { limit: 10_000, ..RecordFilter::default() })).await.unwrap();
     assert_eq!(listed.len(), EACH);
     soon(store.close()).await;
 }

@@ -1,4 +1,4 @@
-//! The user's browser, by itself.
+//! `UserBrowser`, the stand-in for a person's own browser, without greenroom.
 
 use greenroom_testkit::{DebuggerProxy, UserBrowser, http::HttpConnection, process::alive};
 
@@ -24,8 +24,8 @@ async fn killed_browser_restarts_at_its_address() {
     assert_ne!(user_browser.ws_endpoint().await, before);
 }
 
-/// The content of a tab is read and changed over the debugger, in either Chromium; a tab of another context is not among the
-/// person's; a crashed tab is still there.
+/// A test reads and changes a tab over the debugger, in headless and in full Chromium; `tabs` lists no tab of another
+/// context, and still lists a tab that crashed.
 #[tokio::test]
 async fn tabs_are_driven_over_the_debugger() {
     for user_browser in [UserBrowser::start().await, UserBrowser::showing("about:blank").await] {

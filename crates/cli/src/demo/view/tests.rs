@@ -1,4 +1,4 @@
-use greenroom_mcp::link::http::Endpoint;
+use greenroom_mcp::link::http::HttpEndpoint;
 
 use super::{super::catalog::roles, *};
 
@@ -7,7 +7,7 @@ fn new_printer(columns: Option<usize>, colour: bool) -> DemoPrinter {
 }
 
 fn agents() -> Vec<DemoAgent> {
-    let front = Endpoint::new("http://127.0.0.1:1/mcp".parse().unwrap()).unwrap();
+    let front = HttpEndpoint::new("http://127.0.0.1:1/mcp".parse().unwrap()).unwrap();
     let agent = |role: Role| {
         let mut agent = DemoAgent::new(role, &front);
         agent.pages = 3;

@@ -25,7 +25,7 @@ use crate::{
 struct Servers(Vec<u32>);
 
 impl Servers {
-    async fn of(setup: &FakeEngineSetup) -> Self {
+    async fn running_in(setup: &FakeEngineSetup) -> Self {
         let status = run_verb(setup, &["status", "--json"]).await.json();
         let pid = |one: &Value| u32::try_from(one["pid"].as_u64().unwrap()).unwrap();
         Self(status.as_array().unwrap().iter().map(pid).collect())
@@ -49,7 +49,7 @@ async fn concurrent_commands_start_one_server() {
         .map(|n| command(&setup, &["call", "echo", &format!("text=n{n}"), "-s", &format!("s{n}")]).output())
         .collect();
     let said: Vec<_> = within(TEST_TIMEOUT, futures_util::future::join_all(starts)).await;
-    let servers = Servers::of(&setup).await;
+    let servers = Servers::running_in(&setup).await;
     let said: Vec<_> = said.into_iter().map(|output| VerbOutput::new(output.unwrap())).collect();
     for (n, said) in said.iter().enumerate() {
         assert_eq!((said.code, &said.stdout), (0, &format!("n{n}\n")), "{said:?}");
@@ -70,7 +70,7 @@ async fn concurrent_commands_start_one_server() {
 async fn unused_server_ends() {
     let setup = FakeEngineSetup::new().set("server.idle_exit", "200ms");
     let first = run(&setup, &["call", "echo", "text=x"]).await;
-    let servers = Servers::of(&setup).await;
+    let servers = Servers::running_in(&setup).await;
     assert_eq!((first.code, servers.0.len()), (0, 1), "{first:?}");
     let closed = run(&setup, &["close"]).await;
     assert_eq!(closed.code, 0, "{closed:?}");
@@ -186,6 +186,6 @@ async fn failed_server_start_is_reported() {
     assert!(said.stderr.contains("cannot use the data folder") && said.stderr.contains("hint: "), "{said:?}");
     let missing = FakeEngineSetup::new().command(&["/no/such/engine"]);
     let said = run(&missing, &["call", "echo", "text=x"]).await;
-    let _servers = Servers::of(&missing).await;
+    let _servers = Servers::running_in(&missing).await;
     assert!(said.code != 0 && said.stderr.contains("/no/such/engine"), "{said:?}");
 }

@@ -190,12 +190,12 @@ async fn all_commands_are_checked_before_any_runs() {
         (
             json!({"tool": "echo", "args": {"text": "a", "sessionId": "b"}}),
             "invalid_arguments",
-            "commands[1]: `sessionId` belongs beside `commands`",
+            "commands[1]: give `sessionId` next to `commands`",
         ),
         (
             json!({"tool": "echo", "args": {"text": "a", "browser_instance": 0}}),
             "invalid_arguments",
-            "commands[1]: `browser_instance` belongs beside `commands`",
+            "commands[1]: give `browser_instance` next to `commands`",
         ),
         (json!({"args": {}}), "invalid_arguments", "wrong argument: `commands.1`"),
         (json!({"tool": "echo", "args": []}), "invalid_arguments", "wrong argument: `commands.1.args`"),

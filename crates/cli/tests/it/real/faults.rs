@@ -71,7 +71,7 @@ async fn missing_or_mismatched_engine_is_an_error() {
 
 /// A full disk fails new sessions with that reason, keeps the open ones, and new ones open once there is room again.
 ///
-/// The disk is a small file system in memory, mounted for greenroom alone and full when it has no entry left.
+/// The test mounts a small tmpfs that only greenroom sees, and fills it by using up its inodes.
 #[tokio::test]
 async fn full_disk_fails_new_sessions_only() {
     let data = DataFolder::new();

@@ -170,7 +170,7 @@ impl ToolAnswer {
     pub fn restarted(&self, why: &str) -> String {
         let text = self.ok();
         let note = text.lines().find(|line| line.starts_with("session restarted: "));
-        let note = note.unwrap_or_else(|| panic!("nothing is said of a restart: {text}"));
+        let note = note.unwrap_or_else(|| panic!("the answer has no note of a restart: {text}"));
         assert!(note.contains(why), "`{why}` is not the reason: {note}");
         text
     }
@@ -184,7 +184,7 @@ impl ToolAnswer {
         text
     }
 
-    /// Whether a call failed, and greenroom's code for it.
+    /// greenroom's code for the failure of the call; empty if it did not fail.
     pub fn code(&self) -> &str {
         self.response["result"]["_meta"]["greenroom/error"]["code"].as_str().unwrap_or_default()
     }

@@ -85,8 +85,8 @@ fn call(tool: &str, arguments: &str, meta: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}"#)
 }
 
-/// The payload that read any file, and others of its kind, on every interface: each is refused, no answer contains the file,
-/// and the connection goes on.
+/// greenroom refuses arguments that once made an engine read any file, and similar ones, on every interface: no answer
+/// contains the file, and the connection stays usable.
 #[tokio::test]
 async fn no_interface_reads_files_by_hostile_arguments() {
     let outside = tempfile::tempdir().unwrap();

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Two keys of a pool that do not go together.
-pub(super) struct Rule {
+pub(super) struct KeyRule {
     pub keys: [&'static str; 2],
     pub broken: fn(&Pool) -> bool,
     /// What to do; keys are in braces.
@@ -24,78 +24,78 @@ const DEFAULT_CONTEXT: &str = "set `{isolated}` to `true`, and neither `{extensi
                                that the engine makes";
 
 /// For pools and attached browsers.
-pub(super) const RULES: &[Rule] = &[
-    Rule {
+pub(super) const RULES: &[KeyRule] = &[
+    KeyRule {
         keys: ["engine", "command"],
         broken: |pool| pool.engine == EngineKind::Custom && pool.command.is_empty() && pool.url.is_none(),
         hint: "set `{command}` to the program of the MCP server and its arguments, or `{url}` to its address",
     },
-    Rule {
+    KeyRule {
         keys: ["command", "url"],
         broken: |pool| !pool.command.is_empty() && pool.url.is_some(),
         hint: "remove one of them: greenroom either starts the engine or connects to a running one",
     },
-    Rule {
+    KeyRule {
         keys: ["command", "engine"],
         broken: |pool| pool.engine != EngineKind::Custom && !pool.command.is_empty(),
         hint: "set `{engine}` to `custom`, or leave `{command}` out",
     },
-    Rule {
+    KeyRule {
         keys: ["url", "engine"],
         broken: |pool| pool.engine != EngineKind::Custom && pool.url.is_some(),
         hint: "set `{engine}` to `custom`, or leave `{url}` out",
     },
-    Rule {
+    KeyRule {
         keys: ["engine", "browser"],
         broken: |pool| pool.engine == EngineKind::Devtools && is_engines_own(pool.browser),
         hint: "set `{engine}` to `playwright`, or leave `{browser}` out: the devtools engine drives Chromium only",
     },
-    Rule {
+    KeyRule {
         keys: ["engine", "extension"],
         broken: |pool| pool.engine == EngineKind::Devtools && pool.extension,
         hint: "set `{engine}` to `playwright`: only that engine supports the extension",
     },
-    Rule {
+    KeyRule {
         keys: ["engine", "wsl_windows"],
         broken: |pool| pool.engine == EngineKind::Devtools && pool.wsl_windows,
         hint: "set `{engine}` to `playwright`: on Windows only that engine can be started",
     },
-    Rule {
+    KeyRule {
         keys: ["slots", "isolated"],
         broken: |pool| pool.slots > 1 && !pool.isolated,
         hint: "set `{slots}` to 1, or `{isolated}` to `true`: several sessions in one profile would share their cookies",
     },
-    Rule {
+    KeyRule {
         keys: ["slots", "user_data_dir"],
         broken: |pool| pool.slots > 1 && pool.user_data_dir.is_some(),
         hint: "set `{slots}` to 1, or leave `{user_data_dir}` out: a profile serves one session",
     },
-    Rule {
+    KeyRule {
         keys: ["slots", "extension"],
         broken: |pool| pool.slots > 1 && pool.extension,
         hint: "set `{slots}` to 1: an open browser serves one session",
     },
-    Rule {
+    KeyRule {
         keys: ["slots", "browser"],
         broken: |pool| pool.slots > 1 && is_engines_own(pool.browser),
         hint: "set `{slots}` to 1, and use more instances: the engine starts this browser for one session only",
     },
-    Rule {
+    KeyRule {
         keys: ["slots", "wsl_windows"],
         broken: |pool| pool.slots > 1 && pool.wsl_windows,
         hint: "set `{slots}` to 1, and use more instances: the engine starts this browser for one session only",
     },
-    Rule {
+    KeyRule {
         keys: ["storage_state", "isolated"],
         broken: |pool| pool.storage_state.is_some() && !pool.isolated,
         hint: "set `{isolated}` to `true`: a profile that stays has a state of its own",
     },
-    Rule {
+    KeyRule {
         keys: ["user_data_dir", "isolated"],
         broken: |pool| pool.user_data_dir.is_some() && pool.isolated,
         hint: "set `{isolated}` to `false`, or leave `{user_data_dir}` out: isolated sessions have no profile that stays",
     },
-    Rule {
+    KeyRule {
         // A browser that the engine starts is made as the device from the beginning.
         keys: ["device", "isolated"],
         broken: |pool| {
@@ -104,47 +104,47 @@ pub(super) const RULES: &[Rule] = &[
         },
         hint: "set `{isolated}` to `true`: the browser's own context cannot emulate a device",
     },
-    Rule {
+    KeyRule {
         keys: ["locale", "isolated"],
         broken: |pool| pool.locale.is_some() && is_default_context(pool),
         hint: DEFAULT_CONTEXT,
     },
-    Rule {
+    KeyRule {
         keys: ["timezone", "isolated"],
         broken: |pool| pool.timezone.is_some() && is_default_context(pool),
         hint: DEFAULT_CONTEXT,
     },
-    Rule {
+    KeyRule {
         keys: ["geolocation", "isolated"],
         broken: |pool| pool.geolocation.is_some() && is_default_context(pool),
         hint: DEFAULT_CONTEXT,
     },
-    Rule {
+    KeyRule {
         keys: ["color_scheme", "isolated"],
         broken: |pool| pool.color_scheme.is_some() && is_default_context(pool),
         hint: DEFAULT_CONTEXT,
     },
-    Rule {
+    KeyRule {
         keys: ["device_scale_factor", "isolated"],
         broken: |pool| pool.device_scale_factor.is_some() && is_default_context(pool),
         hint: DEFAULT_CONTEXT,
     },
-    Rule {
+    KeyRule {
         keys: ["permissions", "isolated"],
         broken: |pool| !pool.permissions.is_empty() && is_default_context(pool),
         hint: DEFAULT_CONTEXT,
     },
-    Rule {
+    KeyRule {
         keys: ["bypass_csp", "isolated"],
         broken: |pool| pool.bypass_csp && is_default_context(pool),
         hint: DEFAULT_CONTEXT,
     },
-    Rule {
+    KeyRule {
         keys: ["device_scale_factor", "device"],
         broken: |pool| pool.device_scale_factor.is_some() && pool.device.is_some(),
         hint: "leave one of them out: a device has a scale of its own",
     },
-    Rule {
+    KeyRule {
         keys: ["viewport_size", "device_scale_factor"],
         broken: |pool| {
             let size = pool.viewport_size;
@@ -153,32 +153,32 @@ pub(super) const RULES: &[Rule] = &[
         },
         hint: "make one of them smaller: pictures of such a page would take gigabytes",
     },
-    Rule {
+    KeyRule {
         keys: ["browser_args", "browser"],
         broken: |pool| !pool.browser_args.is_empty() && is_engines_own(pool.browser),
         hint: "leave `{browser_args}` out: they are for a Chromium that greenroom starts",
     },
-    Rule {
+    KeyRule {
         keys: ["browser_args", "extension"],
         broken: |pool| !pool.browser_args.is_empty() && pool.extension,
         hint: "leave `{browser_args}` out: they are for a Chromium that greenroom starts",
     },
-    Rule {
+    KeyRule {
         keys: ["browser_args", "wsl_windows"],
         broken: |pool| !pool.browser_args.is_empty() && pool.wsl_windows,
         hint: "leave `{browser_args}` out: they are for a Chromium that greenroom starts",
     },
-    Rule {
+    KeyRule {
         keys: ["secrets_file", "wsl_windows"],
         broken: |pool| pool.secrets_file.is_some() && pool.wsl_windows,
         hint: "leave `{secrets_file}` out: it names a Linux file, and the engine runs on Windows",
     },
-    Rule {
+    KeyRule {
         keys: ["executable_path", "wsl_windows"],
         broken: |pool| pool.executable_path.is_some() && pool.wsl_windows,
         hint: "leave `{executable_path}` out: it names a Linux file, and the browser runs on Windows",
     },
-    Rule {
+    KeyRule {
         keys: ["extension", "browser"],
         broken: |pool| pool.extension && is_engines_own(pool.browser),
         hint: "set `{browser}` to `chrome` or `msedge`: the extension is for those",
@@ -186,13 +186,13 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// For attached browsers.
-pub(super) const ATTACHED: &[Rule] = &[
-    Rule {
+pub(super) const ATTACHED: &[KeyRule] = &[
+    KeyRule {
         keys: ["engine", "isolated"],
         broken: |pool| pool.engine == EngineKind::Devtools && pool.isolated,
         hint: "leave `{isolated}` out, or set `{engine}` to `playwright`: the devtools engine makes no contexts of its own",
     },
-    Rule {
+    KeyRule {
         keys: ["caps", "isolated"],
         broken: |pool| {
             // Other engines have no `caps`, which another check reports.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::rules::{ATTACHED, RULES, Rule, of_contexts, of_other_engines};
+use super::rules::{ATTACHED, KeyRule, RULES, of_contexts, of_other_engines};
 use crate::settings::{
     choice::EngineKind,
     draft::Layer,
@@ -36,9 +36,9 @@ pub(super) struct ConflictSubject<'a> {
 
 impl ConflictSubject<'_> {
     pub(super) fn conflicts(&self) -> Vec<Problem> {
-        let attached: &[Rule] = if self.is_attached() { ATTACHED } else { &[] };
+        let attached: &[KeyRule] = if self.is_attached() { ATTACHED } else { &[] };
         let mut problems = Vec::new();
-        for Rule { keys, broken, hint } in RULES.iter().chain(attached) {
+        for KeyRule { keys, broken, hint } in RULES.iter().chain(attached) {
             if broken(self.pool) {
                 problems.extend(self.conflict(*keys, hint));
             }

@@ -28,7 +28,7 @@ fn rect(x: f64, y: f64, width: f64, height: f64) -> CssRect {
 /// outside of its frame is not.
 #[test]
 fn only_visible_usable_elements_are_marked() {
-    let Marks(marks) = Marks::of(SNAPSHOT);
+    let Marks(marks) = Marks::from_snapshot(SNAPSHOT);
     let found: Vec<_> =
         marks.iter().map(|mark| (&*mark.reference, &*mark.role, &*mark.name, mark.rect)).collect();
     assert_eq!(
@@ -42,7 +42,7 @@ fn only_visible_usable_elements_are_marked() {
         ]
     );
     let long = format!("- button \"{}\" [ref=e1] [box=0,0,1,1]", "ä".repeat(100));
-    let Marks(marks) = Marks::of(&long);
+    let Marks(marks) = Marks::from_snapshot(&long);
     assert_eq!(marks[0].name, format!("{}…", "ä".repeat(NAME_BYTES_MAX / 2)));
 }
 

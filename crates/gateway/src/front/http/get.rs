@@ -16,7 +16,7 @@ pub(super) async fn handle(State(http_state): State<Arc<HttpState>>, headers: He
     if !headers::accepts(&headers, "text/event-stream") {
         return refusal::because(StatusCode::NOT_ACCEPTABLE, "a stream is `text/event-stream`: accept it");
     }
-    let session = match http_state.sessions.find(&http_state, &headers) {
+    let session = match http_state.clients.find(&http_state, &headers) {
         Ok(session) => session,
         Err(refusal) => return refusal,
     };

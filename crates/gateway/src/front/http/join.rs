@@ -172,7 +172,7 @@ async fn serve(http_state: &HttpState, joined: JoinedFront) {
     let fleet = http_state.gateway.fleet.clone();
     let has_session = |id| fleet.session_pool(&http_state.owner, &SessionKey::Connection(id)).is_some();
     let membership =
-        http_state.sessions.fronts.join(hello.secret.as_ref(), http_state.location.is_local(), has_session);
+        http_state.clients.fronts.join(hello.secret.as_ref(), http_state.location.is_local(), has_session);
     let id = membership.id;
     let own = SessionKey::Connection(id);
     let lost = hello.lost(&http_state.probes.server, id);

@@ -32,13 +32,13 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Serves a listener. Returns when every connection has ended.
 pub async fn serve<L: Listener>(mut listener: L, router: Router, stop: CancellationToken) {
     let connections = TaskTracker::new();
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let connection_permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let accepted = async {
-            let place = room.clone().acquire_owned().await.ok()?;
-            Some((place, listener.accept().await.0))
+            let permit = connection_permits.clone().acquire_owned().await.ok()?;
+            Some((permit, listener.accept().await.0))
         };
-        let (place, io) = tokio::select! {
+        let (permit, io) = tokio::select! {
             biased;
             () = stop.cancelled() => break,
             accepted = accepted => match accepted {
@@ -65,7 +65,7 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, stop: Cancellat
             if let Some(Err(error)) = ended {
                 tracing::debug!(%error, "an HTTP connection broke");
             }
-            drop(place);
+            drop(permit);
         });
     }
     drop(listener);
@@ -82,12 +82,12 @@ pub async fn maintain_clients(http_state: Arc<HttpState>) {
         tokio::select! {
             () = http_state.stop.cancelled() => return,
             changed = changes.changed() => match changed {
-                Ok(()) => http_state.sessions.tools_changed().await,
+                Ok(()) => http_state.clients.tools_changed().await,
                 Err(_) => return,
             },
             _ = look.tick() => {
-                http_state.sessions.forget_silent(&http_state);
-                http_state.sessions.forget_ended_streams();
+                http_state.clients.forget_silent(&http_state);
+                http_state.clients.forget_ended_streams();
                 http_state.gateway.suspended_calls.forget_old();
             }
         }

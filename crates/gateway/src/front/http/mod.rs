@@ -33,7 +33,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     Gateway,
     connection::ClientLocation,
-    rest::{self, Problem},
+    rest::{self, RestError},
 };
 
 pub(crate) use headers::is_json;
@@ -49,7 +49,7 @@ pub use session::HttpClients;
 pub struct HttpState {
     pub gateway: Arc<Gateway>,
     /// Shared by all `HttpState`s of a process.
-    pub sessions: Arc<HttpClients>,
+    pub clients: Arc<HttpClients>,
     pub probes: Arc<Probes>,
     /// Whether the clients of this listener are this user, on this machine.
     pub location: ClientLocation,
@@ -66,7 +66,7 @@ impl HttpState {
     /// Ends every client and its calls, and returns when they have ended. `stop` must have been cancelled before, and
     /// [`serve`] must have returned: the connections tell the clients first which calls were cut off.
     pub async fn end(&self) {
-        self.sessions.end_all(self);
+        self.clients.end_all(self);
         self.tasks.close();
         self.tasks.wait().await;
     }
@@ -110,16 +110,16 @@ async fn until_stopped(State(http_state): State<Arc<HttpState>>, request: Reques
     tokio::select! {
         biased;
         response = next.run(request) => response,
-        () = http_state.stop.cancelled() => Problem::stopping().into_response(),
+        () = http_state.stop.cancelled() => RestError::stopping().into_response(),
     }
 }
 
 /// Ends the client's MCP session. The connection's own browser session closes; named sessions stay, as other clients
 /// may use them.
 async fn delete(State(http_state): State<Arc<HttpState>>, headers: axum::http::HeaderMap) -> Response {
-    match http_state.sessions.find(&http_state, &headers) {
+    match http_state.clients.find(&http_state, &headers) {
         Ok(session) => {
-            http_state.sessions.end(&http_state, &session);
+            http_state.clients.end(&http_state, &session);
             refusal::done()
         }
         Err(refusal) => refusal,

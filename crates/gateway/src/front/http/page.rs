@@ -29,11 +29,11 @@ pub(super) async fn show(State(http_state): State<Arc<HttpState>>) -> (HeaderMap
     ];
     let headers = fixed.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
     // The server's own address, made of numbers: nothing in it needs escaping.
-    let site = http_state.gateway.recall.site.get().map_or("http://127.0.0.1:34501", String::as_str);
-    (headers, page(site))
+    let base_url = http_state.gateway.recall.base_url.get().map_or("http://127.0.0.1:34501", String::as_str);
+    (headers, page(base_url))
 }
 
-fn page(site: &str) -> String {
+fn page(base_url: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
         "<!doctype html>
@@ -43,10 +43,10 @@ fn page(site: &str) -> String {
 <h1>greenroom {version}</h1>
 <p>This server gives AI agents their own isolated browsers, over MCP. It has no page to work with; an MCP client connects
 to it:</p>
-<pre>{site}/mcp</pre>
+<pre>{base_url}/mcp</pre>
 <p>For example:</p>
 <pre>greenroom setup claude
-claude mcp add --transport http greenroom {site}/mcp</pre>
+claude mcp add --transport http greenroom {base_url}/mcp</pre>
 <p>What else is here:</p>
 <ul>
 <li><a href=\"/health\">/health</a>: this process answers</li>

@@ -117,7 +117,7 @@ async fn introduce(http_state: &Arc<HttpState>, headers: &HeaderMap, parsed: Par
     let mut response = exchange(http_state, &session, parsed, AcceptedTypes::from_headers(headers)).await;
     // A client whose handshake failed gets no session.
     if session.protocol.revision().is_some() {
-        if !http_state.sessions.add(http_state, &session) {
+        if !http_state.clients.add(http_state, &session) {
             return refusal::because(StatusCode::SERVICE_UNAVAILABLE, "too many clients are connected");
         }
         if let Ok(id) = HeaderValue::from_str(session.id.reveal()) {
@@ -128,7 +128,7 @@ async fn introduce(http_state: &Arc<HttpState>, headers: &HeaderMap, parsed: Par
 }
 
 async fn with_session(http_state: &Arc<HttpState>, headers: &HeaderMap, parsed: Parsed) -> Response {
-    let session = match http_state.sessions.find(http_state, headers) {
+    let session = match http_state.clients.find(http_state, headers) {
         Ok(session) => session,
         Err(refusal) => return refusal,
     };

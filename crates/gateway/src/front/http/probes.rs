@@ -56,7 +56,7 @@ fn records(http_state: &HttpState) -> String {
 }
 
 pub(super) async fn metrics(State(http_state): State<Arc<HttpState>>) -> Response {
-    let text = http_state.gateway.metrics.text(&http_state.gateway.fleet, http_state.sessions.count());
+    let text = http_state.gateway.metrics.text(&http_state.gateway.fleet, http_state.clients.count());
     let mut response = Response::new(text.into());
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);

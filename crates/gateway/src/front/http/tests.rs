@@ -20,7 +20,7 @@ fn http_state(idle_timeout: Duration) -> (HttpState, tempfile::TempDir) {
     let (gateway, folder) = testing::gateway(&[BUILT_IN], Scope::Connection, idle_timeout);
     let http_state = HttpState {
         gateway,
-        sessions: Arc::default(),
+        clients: Arc::default(),
         probes: Arc::new(Probes { server: "s".to_owned() }),
         location: ClientLocation::Network,
         owner: Owner::local(),
@@ -46,14 +46,14 @@ async fn ask(session: &HttpSession, method: &str, params: Value) -> Value {
 async fn client(http_state: &HttpState) -> Arc<HttpSession> {
     let session = HttpSession::new(http_state);
     ask(&session, "initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}})).await;
-    assert!(http_state.sessions.add(http_state, &session));
+    assert!(http_state.clients.add(http_state, &session));
     session
 }
 
 fn is_known(http_state: &HttpState, session: &HttpSession) -> bool {
     let id =
         [("mcp-session-id".parse::<axum::http::HeaderName>().unwrap(), session.id.reveal().parse().unwrap())];
-    http_state.sessions.find(http_state, &HeaderMap::from_iter(id)).is_ok()
+    http_state.clients.find(http_state, &HeaderMap::from_iter(id)).is_ok()
 }
 
 /// The server forgets a client that was silent for very long, unless the connection has a browser session of its own,
@@ -69,8 +69,8 @@ async fn silent_clients_with_a_browser_are_not_forgotten() {
     let arguments = json!({"sessionId": "s"});
     ask(&named, "tools/call", json!({"name": "t", "arguments": arguments})).await;
     advance(7 * DAY).await;
-    http_state.sessions.forget_silent(&http_state);
-    assert_eq!(http_state.sessions.count(), 1);
+    http_state.clients.forget_silent(&http_state);
+    assert_eq!(http_state.clients.count(), 1);
     assert!(!is_known(&http_state, &without) && !is_known(&http_state, &named));
     assert!(is_known(&http_state, &with));
     let fleet = &http_state.gateway.fleet;
@@ -86,8 +86,8 @@ async fn silent_clients_with_a_browser_are_not_forgotten() {
     assert_eq!(answer["result"]["content"].as_array().unwrap().len(), 1, "found again, without a note");
     tokio::time::sleep(31 * DAY).await;
     assert_eq!(fleet.list_all().len(), 0, "both sessions have expired");
-    http_state.sessions.forget_silent(&http_state);
-    assert_eq!(http_state.sessions.count(), 0);
+    http_state.clients.forget_silent(&http_state);
+    assert_eq!(http_state.clients.count(), 0);
 }
 
 /// A client that listens, waits for an answer or sent a message lately is not silent.
@@ -100,14 +100,14 @@ async fn active_clients_are_not_forgotten() {
     let (_, reader, _) = listens.listen();
     advance(DAY).await;
     assert!(is_known(&http_state, &speaks));
-    http_state.sessions.forget_silent(&http_state);
+    http_state.clients.forget_silent(&http_state);
     assert!(
         is_known(&http_state, &listens) && is_known(&http_state, &speaks) && !is_known(&http_state, &silent)
     );
     drop(reader);
     advance(DAY).await;
-    http_state.sessions.forget_silent(&http_state);
-    assert_eq!(http_state.sessions.count(), 0);
+    http_state.clients.forget_silent(&http_state);
+    assert_eq!(http_state.clients.count(), 0);
 }
 
 /// An ended stream can be resumed until the second check after its end; open streams, and the background stream, stay.
@@ -122,9 +122,9 @@ async fn ended_streams_are_forgotten() {
     ended.send(b"{}".to_vec());
     ended.finish();
     let resumes = |number: u64| session.resume(&format!("{number}-start")).is_some();
-    http_state.sessions.forget_ended_streams();
+    http_state.clients.forget_ended_streams();
     assert!(resumes(first) && resumes(second), "just ended");
-    http_state.sessions.forget_ended_streams();
+    http_state.clients.forget_ended_streams();
     assert!(!resumes(first) && resumes(second) && resumes(0));
 }
 
@@ -133,7 +133,7 @@ async fn ended_streams_are_forgotten() {
 async fn forgotten_clients_start_no_call() {
     let (http_state, _folder) = http_state(DAY);
     let session = client(&http_state).await;
-    http_state.sessions.end(&http_state, &session);
+    http_state.clients.end(&http_state, &session);
     http_state.tasks.close();
     http_state.tasks.wait().await;
     let own = session.stream();

@@ -1,9 +1,9 @@
-//! The thin front: passes a client's lines to a server in another process, and the server's lines back to the client.
+//! The relay: passes a client's lines to a server in another process, and the server's lines back to the client.
 //!
 //! A server may be restarted meanwhile. Then the front finds the next one, repeats the client's `initialize` and goes
-//! on; a call that may have had an effect gets an error that says so, and is never sent again. See [`ledger`].
+//! on; a call that may have had an effect gets an error that says so, and is never sent again. See [`RelayState`].
 
-mod ledger;
+mod state;
 
 use std::{collections::VecDeque, path::PathBuf, time::Duration};
 
@@ -27,9 +27,9 @@ use super::{
     lines,
     secret::Secret,
 };
-use ledger::Ledger;
+use state::RelayState;
 
-pub(crate) use ledger::SESSIONS_MAX;
+pub(crate) use state::SESSIONS_MAX;
 
 /// How long requests wait for a server to come back. A restart takes a second or two, one with an update some more; a
 /// client gives up after a minute.
@@ -80,10 +80,10 @@ enum EndedBy {
     Server,
 }
 
-/// The client's side of a connection, and the ledger.
+/// The client's side of a connection, and what the relay remembers of the client.
 struct RelayedConnection<'a> {
     client: &'a Outgoing,
-    ledger: Mutex<Ledger>,
+    state: Mutex<RelayState>,
 }
 
 impl<S: ServerConnector> Relay<S> {
@@ -96,7 +96,7 @@ impl<S: ServerConnector> Relay<S> {
         stop: CancellationToken,
     ) -> Result<(), String> {
         let Stdio { mut incoming, outgoing } = client;
-        let relayed = RelayedConnection { client: &outgoing, ledger: Mutex::default() };
+        let relayed = RelayedConnection { client: &outgoing, state: Mutex::default() };
         let mut queue = VecDeque::new();
         let mut joined = self.join(&relayed, first, None).await?;
         loop {
@@ -238,8 +238,8 @@ impl<S: ServerConnector> Relay<S> {
 }
 
 impl RelayedConnection<'_> {
-    fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock()
+    fn lock(&self) -> MutexGuard<'_, RelayState> {
+        self.state.lock()
     }
 
     async fn send_to_client(&self, lines: Vec<Vec<u8>>) {

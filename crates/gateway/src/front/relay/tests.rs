@@ -1,4 +1,4 @@
-//! A thin front against simulated servers: each is one end of a pipe in memory. The clock is paused, so that waiting
+//! A relay against simulated servers: each is one end of a pipe in memory. The clock is paused, so that waiting
 //! for a server that never comes back takes no time.
 
 use std::{collections::VecDeque, sync::Arc};
@@ -78,11 +78,11 @@ fn front() -> (LinePeer, LinePeer, ScriptedServers, JoinHandle<Result<(), String
     let (client, ours) = tokio::io::duplex(64 * 1024);
     let (server, link) = tokio::io::duplex(64 * 1024);
     let played = ScriptedServers::default();
-    let thin = Relay { servers: played.clone(), secret: Secret::random(), folder: PathBuf::from("/folder") };
+    let relay = Relay { servers: played.clone(), secret: Secret::random(), folder: PathBuf::from("/folder") };
     let (read, write) = tokio::io::split(ours);
     let running = tokio::spawn(async move {
         let (stdio, _tasks) = pipe::open(read, write, Vec::new(), MESSAGE_BYTES_MAX);
-        thin.run(Box::new(link), stdio, CancellationToken::new()).await
+        relay.run(Box::new(link), stdio, CancellationToken::new()).await
     });
     (LinePeer::new(client), LinePeer::new(server), played, running)
 }

@@ -1,10 +1,7 @@
 //! A [`CallRecord`] under a `ref_id` that the client chose: each is used once, so that a repeated call does not run
 //! twice.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::SystemTime,
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use greenroom_core::{
     BoxFuture, Owner, RefId,
@@ -47,8 +44,7 @@ impl CallRecord {
             return Claimed::CallRecord(Self::with_new_id(recall, owner, session_key, call));
         };
         let runs = recall.running.enter(owner, &ref_id).await;
-        let named = (SystemTime::now(), ref_id.clone());
-        let call_record = Self::with_id(recall, (owner, session_key), call, named, Some(runs));
+        let call_record = Self::with_id(recall, owner, session_key, call, ref_id.clone(), Some(runs));
         let Some(entry) = &call_record.entry else { return Claimed::CallRecord(call_record) };
         entry.is_begun.store(true, Ordering::Relaxed);
         let mut claiming = PendingClaim {

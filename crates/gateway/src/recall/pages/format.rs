@@ -1,4 +1,4 @@
-//! How a page is written: YAML, which costs fewer tokens, or JSON.
+//! Writes a page of an answer as YAML, which takes fewer tokens, or as JSON.
 
 use serde::Deserialize;
 use serde_json::Value;

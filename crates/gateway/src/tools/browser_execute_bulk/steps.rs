@@ -97,7 +97,9 @@ pub(super) async fn check(
         let mut request = CallRequest::from_parts(tool, Some(args), meta.clone())?;
         request.take_selectors(entry.injected)?;
         if let Some(name) = request.selector() {
-            let message = format!("`{name}` belongs beside `commands`: all of them run in one browser");
+            let message = format!(
+                "give `{name}` next to `commands`, not inside a command: all of them run in one browser"
+            );
             return Err(ErrorResponse::not_in_bulk(message));
         }
         let response_options = std::mem::take(&mut request.response_options);

@@ -59,7 +59,7 @@ impl ScriptedServer {
     }
 
     async fn open(&self) -> Peer {
-        let (peer, inbound) = Endpoint::new(self.uri.clone()).unwrap().connect();
+        let (peer, inbound) = HttpEndpoint::new(self.uri.clone()).unwrap().connect();
         // No test reads the server's unsolicited messages.
         tokio::spawn(async move {
             let mut inbound = inbound;
@@ -248,7 +248,7 @@ async fn refusal_keeps_the_server_text() {
     assert_eq!(peer.request("gone", None).await.unwrap_err(), PeerError::Closed);
 
     let unknown_server = ScriptedServer::start(|_| ScriptedReply::Status("404 Not Found")).await;
-    let (peer, _inbound) = Endpoint::new(unknown_server.uri.clone()).unwrap().connect();
+    let (peer, _inbound) = HttpEndpoint::new(unknown_server.uri.clone()).unwrap().connect();
     assert_eq!(peer.request("x", None).await.unwrap_err(), PeerError::Refused("404 Not Found: ".to_owned()));
 }
 
@@ -257,7 +257,7 @@ async fn refusal_keeps_the_server_text() {
 async fn unused_connections_are_closed() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
-    let (peer, _inbound) = Endpoint::new(uri).unwrap().connect();
+    let (peer, _inbound) = HttpEndpoint::new(uri).unwrap().connect();
     let log: Arc<Plain<Vec<ReceivedRequest>>> = Arc::default();
     let script: Arc<ReplyScript> =
         Arc::new(|received: &ReceivedRequest| ScriptedReply::Json(answer(received)));
@@ -277,7 +277,7 @@ async fn unused_connections_are_closed() {
 async fn https_is_never_downgraded() {
     let server = ScriptedServer::start(|received| ScriptedReply::Json(answer(received))).await;
     let uri = server.uri.to_string().replace("http://", "https://").parse().unwrap();
-    let (peer, _inbound) = Endpoint::new(uri).unwrap().connect();
+    let (peer, _inbound) = HttpEndpoint::new(uri).unwrap().connect();
     let refused = timeout(Duration::from_secs(20), peer.request("x", None)).await.unwrap();
     assert_eq!(refused.unwrap_err(), PeerError::Closed);
     assert!(server.received().is_empty());

@@ -20,8 +20,9 @@ use serde_json::json;
 
 use super::{GRACE, InstanceFixture, TestSeat};
 
-/// Calls are answered, with linked snapshots read; the browser connects through the egress proxy, to loopback too; it
-/// answers pings during a call; and at the end of its seat it ends with the engine.
+/// A Firefox or WebKit that the engine starts: greenroom answers calls and reads linked snapshots, the browser sends all
+/// requests through the egress proxy, also those to loopback, the instance answers pings during a call, and closing the
+/// seat ends the engine and the browser.
 #[tokio::test]
 async fn launched_browser_uses_the_egress_proxy() {
     let fixture = InstanceFixture::new().await;
@@ -34,7 +35,7 @@ async fn launched_browser_uses_the_egress_proxy() {
             .unwrap();
     let node = node::locate(None, &plain.install_paths.search_path).unwrap();
     let cli = install::PLAYWRIGHT.locate(fixture.data.path()).unwrap().cli;
-    // Without `/c npx -y PACKAGE`.
+    // A stand-in for `cmd.exe`: it drops the arguments `/c npx -y PACKAGE` and runs the installed engine with the others.
     let script = format!("#!/bin/sh\nshift 4\nexec {} {} \"$@\"\n", node.display(), cli.display());
     let cmd = fixture.path("cmd.exe");
     fs::write(&cmd, script).unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use greenroom_core::Owner;
-use greenroom_fleet::{Ended, Note};
+use greenroom_fleet::{EndReason, Note};
 use tokio::time::{Instant, advance, sleep, sleep_until};
 
 use crate::fixture::{CALL, FleetFixture, IDLE, MS, settle, with_call_timeout};
@@ -26,7 +26,7 @@ async fn idle_sessions_end() {
     settle().await;
     assert_eq!((fixture.sessions(), fixture.leased()), (0, 0));
     let said = fixture.call("a", "click").await.unwrap();
-    assert_eq!((said.seat, said.restarted()), (2, Some(&Ended::Idle(IDLE))));
+    assert_eq!((said.seat, said.restarted()), (2, Some(&EndReason::Idle(IDLE))));
     assert!(said.notes[0].to_string().contains("it was closed after 5 min without a call"));
     fixture.end().await;
 }
@@ -88,7 +88,7 @@ async fn call_racing_with_expiry_is_answered() {
                 kept += 1;
             }
             Some(ended) => {
-                assert_eq!((said.seat, ended), (seat + 1, &Ended::Idle(IDLE)));
+                assert_eq!((said.seat, ended), (seat + 1, &EndReason::Idle(IDLE)));
                 restarted += 1;
             }
         }
@@ -160,7 +160,7 @@ async fn session_ends_with_its_lifetime() {
     settle().await;
     assert_eq!((fixture.sessions(), fixture.leased()), (0, 0));
     let said = fixture.call("a", "click").await.unwrap();
-    assert_eq!((said.seat, said.restarted()), (2, Some(&Ended::Lifetime(LIFETIME))));
+    assert_eq!((said.seat, said.restarted()), (2, Some(&EndReason::Lifetime(LIFETIME))));
     fixture.end().await;
 }
 
@@ -200,7 +200,7 @@ async fn busy_session_ends_with_its_lifetime() {
     assert_eq!(running.await.unwrap().unwrap().seat, 1);
     let [one, two] = queued;
     let one = one.await.unwrap().unwrap();
-    assert_eq!((one.seat, one.restarted()), (2, Some(&Ended::Lifetime(LIFETIME))));
+    assert_eq!((one.seat, one.restarted()), (2, Some(&EndReason::Lifetime(LIFETIME))));
     let two = two.await.unwrap().unwrap();
     assert_eq!((two.seat, two.notes), (2, vec![]));
     fixture.end().await;

@@ -1,5 +1,5 @@
-//! What a thin front must know to survive the loss of its server: the client's `initialize`, its unanswered
-//! requests, the server's open questions, and the sessions that the client used. The ledger is plain state
+//! What a relay must know to survive the loss of its server: the client's `initialize`, its unanswered
+//! requests, the server's open questions, and the sessions that the client used. It is plain state
 //! and sends nothing.
 
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ pub(crate) const SESSIONS_MAX: usize = 1024;
 const OWN: &str = "greenroom-front-";
 
 #[derive(Default)]
-pub(super) struct Ledger {
+pub(super) struct RelayState {
     /// The client's `initialize` that has no answer yet.
     pending_initialize: Option<(Id, Raw)>,
     /// The parameters of the `initialize` that the server accepted.
@@ -91,8 +91,8 @@ enum UsedSession {
     Named(String),
 }
 
-impl Ledger {
-    /// Records a line of the client before it is sent, so that the ledger knows every line that may have been sent.
+impl RelayState {
+    /// Records a line of the client before it is sent, so that the state knows every line that may have been sent.
     pub(super) fn record_client_line(&mut self, line: &[u8]) {
         match message::parse_from_client(line) {
             Parsed::One(Ok(one)) => self.client_message(one),
@@ -147,7 +147,7 @@ impl Ledger {
         let Some((tool, session)) = params.and_then(tool_and_session) else { return UsedSession::None };
         match tool.as_deref().and_then(tools::find).map(|tool| tool.name) {
             Some("session_close") => self.used.remove(&session),
-            // Without an id the server chooses one, which the ledger does not learn.
+            // Without an id the server chooses one, which the state does not learn.
             Some("create_new_session") if session == UsedSession::Own => return UsedSession::None,
             Some("create_new_session") | None => self.used.add(&session),
             // The other own tools manage sessions, and use none.
@@ -319,119 +319,119 @@ mod tests {
         lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect()
     }
 
-    fn names(ledger: &Ledger) -> (Vec<String>, Vec<String>) {
-        let (used, lost) = ledger.sessions();
+    fn names(state: &RelayState) -> (Vec<String>, Vec<String>) {
+        let (used, lost) = state.sessions();
         (used.named.into_iter().collect(), lost.named.into_iter().collect())
     }
 
-    fn initialized() -> Ledger {
-        let mut ledger = Ledger::default();
-        ledger.record_client_line(
+    fn initialized() -> RelayState {
+        let mut state = RelayState::default();
+        state.record_client_line(
             br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#,
         );
         assert!(
-            ledger
+            state
                 .record_server_line(br#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18"}}"#)
         );
-        ledger
+        state
     }
 
     /// A call that was sent is never sent again; a request that only reads is.
     #[test]
     fn calls_are_not_repeated() {
-        let mut ledger = initialized();
-        ledger.record_client_line(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"sessionId":"s"}}}"#);
-        ledger.record_client_line(br#"{"jsonrpc":"2.0","id":"two","method":"tools/list"}"#);
-        let messages = text(&ledger.server_gone());
+        let mut state = initialized();
+        state.record_client_line(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"sessionId":"s"}}}"#);
+        state.record_client_line(br#"{"jsonrpc":"2.0","id":"two","method":"tools/list"}"#);
+        let messages = text(&state.server_gone());
         assert_eq!(messages.len(), 1);
         assert!(
             messages[0].contains(r#""id":1,"#) && messages[0].contains("whether it took effect is unknown"),
             "{messages:?}"
         );
-        let again = text(&ledger.lines_to_resend());
+        let again = text(&state.lines_to_resend());
         assert_eq!(again.len(), 3, "{again:?}");
         assert!(again[0].contains("initialize") && again[0].contains("2025-06-18"));
         assert_eq!(again[2], r#"{"jsonrpc":"2.0","id":"two","method":"tools/list"}"#);
         assert!(
-            !ledger.record_server_line(br#"{"jsonrpc":"2.0","id":"greenroom-front-1","result":{}}"#),
+            !state.record_server_line(br#"{"jsonrpc":"2.0","id":"greenroom-front-1","result":{}}"#),
             "ours"
         );
-        assert_eq!(names(&ledger), (vec!["s".to_owned()], vec![]));
-        ledger.another_server();
-        assert_eq!(names(&ledger), (vec![], vec!["s".to_owned()]));
+        assert_eq!(names(&state), (vec!["s".to_owned()], vec![]));
+        state.another_server();
+        assert_eq!(names(&state), (vec![], vec!["s".to_owned()]));
         // The front tells every later server too, until the client has had an answer in that session.
-        ledger.another_server();
-        assert_eq!(names(&ledger), (vec![], vec!["s".to_owned()]));
-        ledger.record_client_line(br#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"t","arguments":{"sessionId":"s"}}}"#);
-        ledger.record_server_line(br#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
-        assert_eq!(names(&ledger), (vec!["s".to_owned()], vec![]));
+        state.another_server();
+        assert_eq!(names(&state), (vec![], vec!["s".to_owned()]));
+        state.record_client_line(br#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"t","arguments":{"sessionId":"s"}}}"#);
+        state.record_server_line(br#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
+        assert_eq!(names(&state), (vec!["s".to_owned()], vec![]));
     }
 
     /// A call that the server will refuse uses no session, neither the connection's own nor another; a malformed line
     /// is sent again to the next server, which answers it.
     #[test]
     fn refused_calls_use_no_session() {
-        let mut ledger = initialized();
+        let mut state = initialized();
         for (id, arguments) in [(1, r#"{"sessionId":5}"#), (2, r#"{"sessionId":"\ud800"}"#), (3, "[]")] {
             let params = format!(r#"{{"name":"t","arguments":{arguments}}}"#);
             let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#);
-            ledger.record_client_line(call.as_bytes());
+            state.record_client_line(call.as_bytes());
         }
-        let (used, _) = ledger.sessions();
+        let (used, _) = state.sessions();
         assert!(used.named.is_empty() && !used.own);
-        assert_eq!(ledger.server_gone().len(), 2, "each call gets an error: its server is gone");
-        let again = text(&ledger.lines_to_resend());
+        assert_eq!(state.server_gone().len(), 2, "each call gets an error: its server is gone");
+        let again = text(&state.lines_to_resend());
         assert!(again.last().unwrap().contains(r#""id":2,"#), "{again:?}");
     }
 
     /// A second `initialize` that the server refuses does not replace the first.
     #[test]
     fn refused_initialize_does_not_replace_the_first() {
-        let mut ledger = initialized();
-        ledger.record_client_line(
+        let mut state = initialized();
+        state.record_client_line(
             br#"{"jsonrpc":"2.0","id":9,"method":"initialize","params":{"protocolVersion":"x"}}"#,
         );
-        ledger.record_server_line(br#"{"jsonrpc":"2.0","id":9,"error":{"code":-32600,"message":"already"}}"#);
-        let again = text(&ledger.lines_to_resend());
-        assert!(again[0].contains("2025-06-18") && ledger.is_initialized(), "{again:?}");
+        state.record_server_line(br#"{"jsonrpc":"2.0","id":9,"error":{"code":-32600,"message":"already"}}"#);
+        let again = text(&state.lines_to_resend());
+        assert!(again[0].contains("2025-06-18") && state.is_initialized(), "{again:?}");
     }
 
     /// Answered and cancelled requests are forgotten; open questions are cancelled.
     #[test]
     fn answered_and_cancelled_requests_are_forgotten() {
-        let mut ledger = initialized();
+        let mut state = initialized();
         for id in 1..=2 {
-            ledger.record_client_line(
+            state.record_client_line(
                 format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"t"}}}}"#)
                     .as_bytes(),
             );
         }
-        ledger.record_server_line(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
-        ledger.record_client_line(
+        state.record_server_line(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+        state.record_client_line(
             br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#,
         );
         for id in 7..=8 {
-            ledger.record_server_line(
+            state.record_server_line(
                 format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"elicitation/create"}}"#).as_bytes(),
             );
         }
-        ledger.record_client_line(br#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
-        let messages = text(&ledger.server_gone());
+        state.record_client_line(br#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
+        let messages = text(&state.server_gone());
         assert_eq!(messages.len(), 1, "{messages:?}");
         assert!(messages[0].contains("notifications/cancelled") && messages[0].contains(r#""requestId":8"#));
-        assert_eq!((ledger.next_question(), ledger.sessions().0.own), (9, true));
+        assert_eq!((state.next_question(), state.sessions().0.own), (9, true));
     }
 
     /// When no server comes back, every waiting request gets an error; a stateless client gets it in its revision's
     /// form.
     #[test]
     fn waiting_requests_fail_without_a_server() {
-        let mut ledger = Ledger::default();
-        ledger.record_client_line(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#);
-        ledger.record_client_line(br#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
-        let messages = text(&ledger.give_up("no server"));
+        let mut state = RelayState::default();
+        state.record_client_line(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#);
+        state.record_client_line(br#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
+        let messages = text(&state.give_up("no server"));
         assert!(messages[0].contains(r#""resultType":"complete""#) && messages[0].contains("isError"));
         assert!(messages[1].contains(r#""error""#));
-        assert!(ledger.lines_to_resend().is_empty());
+        assert!(state.lines_to_resend().is_empty());
     }
 }

@@ -23,7 +23,7 @@ use crate::{
 
 /// An error on its way to the client.
 #[derive(Debug)]
-pub struct Problem {
+pub struct RestError {
     status: StatusCode,
     error: &'static str,
     message: String,
@@ -78,7 +78,7 @@ pub(super) struct NotJson(#[allow(dead_code, reason = "as above")] ProblemBody);
 #[response(status = 503)]
 pub(super) struct Unavailable(#[allow(dead_code, reason = "as above")] ProblemBody);
 
-impl Problem {
+impl RestError {
     pub(super) fn new(status: StatusCode, error: &'static str, message: impl Into<String>) -> Self {
         Self { status, error, message: message.into(), details: json!({}) }
     }
@@ -201,13 +201,13 @@ impl Problem {
     }
 }
 
-impl From<Unreadable> for Problem {
+impl From<Unreadable> for RestError {
     fn from(error: Unreadable) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "records_unreadable", error.to_string())
     }
 }
 
-impl From<ContentError> for Problem {
+impl From<ContentError> for RestError {
     fn from(error: ContentError) -> Self {
         match error {
             ContentError::NoRecord(given) => match RefId::parse(&given) {
@@ -220,7 +220,7 @@ impl From<ContentError> for Problem {
     }
 }
 
-impl From<FleetError> for Problem {
+impl From<FleetError> for RestError {
     fn from(error: FleetError) -> Self {
         let message = error.to_string();
         match error {
@@ -259,7 +259,7 @@ impl From<FleetError> for Problem {
     }
 }
 
-impl From<NotAttached> for Problem {
+impl From<NotAttached> for RestError {
     fn from(error: NotAttached) -> Self {
         let message = error.to_string();
         match error {
@@ -277,7 +277,7 @@ impl From<NotAttached> for Problem {
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for RestError {
     fn into_response(self) -> Response {
         let body = json!({ "error": self.error, "message": self.message, "details": self.details });
         (self.status, Json(body)).into_response()

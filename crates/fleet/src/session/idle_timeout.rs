@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::{Ended, SessionShared};
+use super::{EndReason, SessionShared};
 use crate::fleet::FleetSettings;
 
 /// A session warns its agent when less than a tenth of its lifetime is left, but not earlier than a minute before the
@@ -15,11 +15,13 @@ const EXPIRY_WARNING_MAX: Duration = Duration::from_secs(60);
 
 impl SessionShared {
     /// When the session ends if nothing happens, and for which reason.
-    pub(crate) fn expiry(&self, settings: &FleetSettings) -> (Instant, Ended) {
+    pub(crate) fn expiry(&self, settings: &FleetSettings) -> (Instant, EndReason) {
         let state = self.state();
-        let idle = (state.last_used_at + settings.idle_timeout, Ended::Idle(settings.idle_timeout));
+        let idle = (state.last_used_at + settings.idle_timeout, EndReason::Idle(settings.idle_timeout));
         match state.lifetime_ends {
-            Some(ends) if ends < idle.0 => (ends, Ended::Lifetime(settings.max_lifetime.unwrap_or_default())),
+            Some(ends) if ends < idle.0 => {
+                (ends, EndReason::Lifetime(settings.max_lifetime.unwrap_or_default()))
+            }
             _ => idle,
         }
     }
