@@ -113,11 +113,7 @@ impl Fleet {
         call: Call,
         agent: Arc<dyn Agent>,
     ) -> Result<(CallAnswer, Vec<Note>), FleetError> {
-        let alone = Bulk::uncounted(vec![call]);
-        let BulkAnswers { mut answers, lost, notes } =
-            self.bulk(permit, session_key, target, alone, agent).await?;
-        let answer = answers.pop().ok_or_else(|| lost.unwrap_or_else(|| self.0.unanswered_error()))?;
-        Ok((answer, notes))
+        self.bulk(permit, session_key, target, Bulk::single(call), agent).await?.into_single()
     }
 
     /// Runs several calls one after the other under one lease, and no other caller's call between them. Dropping the
@@ -157,7 +153,7 @@ impl Fleet {
             }
             // The agent asks for a new session, so it needs no note about why the browser is empty.
             registry.take_end(&key);
-            let job = |in_flight| Job::new(Bulk::uncounted(Vec::new()), agent, in_flight, reply);
+            let job = |in_flight| Job::new(Bulk::empty(), agent, in_flight, reply);
             self.0.submit_to(&mut registry, &key, placement, job)?;
             registry.sessions.get(&key).and_then(|handle| handle.shared.session.clone())
         };

@@ -129,6 +129,7 @@ impl Inner {
             stop: stop.clone(),
             notes,
             abandoned: None,
+            interrupted: None,
             ended: ended_sender,
         };
         self.tasks.spawn(task.run());

@@ -17,22 +17,17 @@ pub(super) enum SessionEnd {
     Failed(FleetError),
 }
 
-/// An end, with the call it interrupted. The task answers that call after the session has left the registry: an agent
-/// that calls again at once must get a new session, not this one.
-pub(super) struct Ending {
-    pub(super) end: SessionEnd,
-    pub(super) last: Option<UnsentResult>,
-    pub(super) unserved: Option<Job>,
-}
-
-impl From<SessionEnd> for Ending {
-    fn from(end: SessionEnd) -> Self {
-        Self { end, last: None, unserved: None }
-    }
+/// The job that the end of its session interrupted. The task answers its caller after the session has left the
+/// registry: an agent that calls again at once must get a new session, not this one.
+pub(crate) enum InterruptedJob {
+    /// No call of it has run.
+    NotRun(Job),
+    /// It has a result, which is not sent yet.
+    Unsent(UnsentResult),
 }
 
 /// The result of a job, not sent yet.
-pub(super) struct UnsentResult {
+pub(crate) struct UnsentResult {
     pub(super) reply: ReplySender,
     pub(super) outcome: Result<BulkAnswers, FleetError>,
 }

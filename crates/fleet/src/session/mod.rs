@@ -63,9 +63,14 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// Calls without a progress report.
-    pub(crate) fn uncounted(calls: Vec<Call>) -> Self {
-        Self { calls, stop_on_error: true, progress: Arc::new(|_| {}) }
+    /// No call: the session's task only opens the browser.
+    pub(crate) fn empty() -> Self {
+        Self { calls: Vec::new(), stop_on_error: true, progress: Arc::new(|_| {}) }
+    }
+
+    /// One call.
+    pub(crate) fn single(call: Call) -> Self {
+        Self { calls: vec![call], ..Self::empty() }
     }
 }
 
@@ -78,6 +83,16 @@ pub struct BulkAnswers {
     pub lost: Option<FleetError>,
     /// Notes for the session's agent.
     pub notes: Vec<Note>,
+}
+
+impl BulkAnswers {
+    /// The answer of a bulk of one call.
+    pub(crate) fn into_single(mut self) -> Result<(CallAnswer, Vec<Note>), FleetError> {
+        match (self.answers.pop(), self.lost) {
+            (Some(answer), _) => Ok((answer, self.notes)),
+            (None, lost) => Err(lost.unwrap_or_else(|| FleetError::Lost(panicked()))),
+        }
+    }
 }
 
 /// The loss that a call, and those behind it, report when the session's task panicked.

@@ -1,5 +1,6 @@
-//! The task of a session: it waits for a slot, opens a seat, runs calls one after the other, and ends. A call without a
-//! session has a task like this for itself alone, and leaves its seat in the slot for its owner's next such call.
+//! The task of a session: it waits for a slot, opens a seat in it, runs the session's calls one after the other, and ends
+//! the session. Each call without a session has its own such task, which leaves its seat open in the slot for the next
+//! such call of the same owner.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     BulkAnswers, CallAnswer, CallLocation, EndReason, Job, Note, Placement, SessionShared,
-    ending::{Ending, NoReply, SessionEnd, UnsentResult},
+    ending::{InterruptedJob, NoReply, SessionEnd, UnsentResult},
     panicked,
 };
 use crate::{
@@ -33,6 +34,13 @@ const OPEN_TRIES: usize = 2;
 /// How long a call waits behind a cancelled one before its answer says so. A shorter wait needs no explanation.
 const HELD_UP_MIN: Duration = Duration::from_secs(1);
 
+/// A call that ran on although its caller had left. The next call had to wait for it.
+pub(crate) struct AbandonedCall {
+    tool: Arc<str>,
+    /// When the engine answered it.
+    answered: Instant,
+}
+
 /// Everything a session's task owns.
 pub(crate) struct SessionTask {
     pub(crate) fleet: Arc<Inner>,
@@ -42,8 +50,10 @@ pub(crate) struct SessionTask {
     pub(crate) jobs: mpsc::Receiver<Job>,
     pub(crate) stop: CancellationToken,
     pub(crate) notes: Vec<Note>,
-    /// The last call, if its caller left while it ran: its tool, and when the engine finished it.
-    pub(crate) abandoned: Option<(Arc<str>, Instant)>,
+    /// The last call, if its caller left while it ran.
+    pub(crate) abandoned: Option<AbandonedCall>,
+    /// The job that the end of the session interrupts, from then until [`SessionTask::leave`] answers its caller.
+    pub(crate) interrupted: Option<InterruptedJob>,
     /// Set when the seat is closed and the slot given back.
     pub(crate) ended: watch::Sender<bool>,
 }
@@ -53,7 +63,7 @@ impl Drop for SessionTask {
     /// again.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.leave(SessionEnd::LostDuringCall(panicked()).into());
+            self.leave(SessionEnd::LostDuringCall(panicked()));
         }
     }
 }
@@ -69,7 +79,7 @@ impl SessionTask {
                     self.serve_all(first, lease, seat).await;
                 }
             }
-            Err(ending) => self.leave(ending),
+            Err(end) => self.leave(end),
         }
         self.ended.send_replace(true);
     }
@@ -80,8 +90,8 @@ impl SessionTask {
     }
 
     /// Takes a slot and opens a seat in it, or takes the one that is open there.
-    async fn open(&mut self) -> Result<(Job, Lease, Box<dyn Seat>), Ending> {
-        let Some(mut job) = self.jobs.recv().await else { return Err(SessionEnd::Closed.into()) };
+    async fn open(&mut self) -> Result<(Job, Lease, Box<dyn Seat>), SessionEnd> {
+        let Some(mut job) = self.jobs.recv().await else { return Err(SessionEnd::Closed) };
         let registration = self.placement.pool.register_caller();
         let mut last: Option<NoSeat> = None;
         for _ in 0..OPEN_TRIES {
@@ -89,19 +99,17 @@ impl SessionTask {
                 Ok(slot) => slot,
                 // The error of the first attempt says more than that no other instance is free.
                 Err(SessionEnd::Failed(FleetError::Lease(_))) if last.is_some() => break,
-                Err(end) => return Err(Ending { end, last: None, unserved: Some(job) }),
+                Err(end) => return Err(self.end_before(job, end)),
             };
-            // From here on the browser makes a context. A caller that leaves or closes the session must not interrupt
-            // that, or an unfinished context would stay. A shutdown may, because it ends the browser too.
+            // Only a shutdown may interrupt the opening of the seat, because it ends the browser too. If a caller that
+            // leaves or closes the session could interrupt it, the browser would keep a half-made context.
             match slot.open(job.agent.clone(), &self.fleet.closing).await {
                 Ok((lease, mut seat)) => {
                     registration.seated();
                     self.attach_seat(&lease, seat.as_mut());
                     return Ok((job, lease, seat));
                 }
-                Err(NoSeat::Closing) => {
-                    return Err(Ending { end: SessionEnd::Closed, last: None, unserved: Some(job) });
-                }
+                Err(NoSeat::Closing) => return Err(self.end_before(job, SessionEnd::Closed)),
                 Err(why @ NoSeat::Failed(_)) => {
                     last = Some(why);
                     break;
@@ -111,7 +119,13 @@ impl SessionTask {
         }
         let last = last.unwrap_or_else(|| NoSeat::Failed(StartError::new("no instance could be used")));
         let end = SessionEnd::Failed(self.placement.pool.no_seat(last));
-        Err(Ending { end, last: None, unserved: Some(job) })
+        Err(self.end_before(job, end))
+    }
+
+    /// Ends the session before this job has run.
+    fn end_before(&mut self, job: Job, end: SessionEnd) -> SessionEnd {
+        self.interrupted = Some(InterruptedJob::NotRun(job));
+        end
     }
 
     fn attach_seat(&mut self, lease: &Lease, seat: &mut dyn Seat) {
@@ -158,14 +172,14 @@ impl SessionTask {
     async fn serve_once(&mut self, job: Job, lease: Lease, mut seat: Box<dyn Seat>) {
         let mut lost = seat.lost();
         match self.run_job(job, lease.id(), &mut *seat, &mut lost).await {
-            Ok(finish) => {
-                self.leave(SessionEnd::Closed.into());
+            Ok(result) => {
+                self.leave(SessionEnd::Closed);
                 let owner = self.key.owner().clone();
                 let longest = self.fleet.settings.idle_timeout;
                 // Keep the seat before the answer is sent: the owner's next call may come at once and must find it.
                 let rest = self.placement.pool.keep_for(&owner, longest, lease, seat);
                 // A `NewTab` note that reached no caller goes into the owner's next answer.
-                let undelivered = finish.map(UnsentResult::send).unwrap_or_default();
+                let undelivered = result.map(UnsentResult::send).unwrap_or_default();
                 let undelivered = undelivered.into_iter().chain(self.notes.drain(..));
                 for note in undelivered {
                     if let Note::NewTab(note) = note {
@@ -177,52 +191,52 @@ impl SessionTask {
                     drop(lease);
                 }
             }
-            Err(ending) => self.close(ending, lease, seat).await,
+            Err(end) => self.close(end, lease, seat).await,
         }
     }
 
     async fn serve_all(&mut self, first: Job, lease: Lease, mut seat: Box<dyn Seat>) {
-        let ending = self.serve(first, lease.id(), &mut *seat).await;
-        self.close(ending, lease, seat).await;
+        let end = self.serve(first, lease.id(), &mut *seat).await;
+        self.close(end, lease, seat).await;
     }
 
-    async fn close(&mut self, ending: Ending, lease: Lease, seat: Box<dyn Seat>) {
-        self.leave(ending);
+    async fn close(&mut self, end: SessionEnd, lease: Lease, seat: Box<dyn Seat>) {
+        self.leave(end);
         if !seat::close(seat).await {
             tracing::warn!(session = self.log_name(), instance = %lease.id(), "seat did not close in time");
         }
         drop(lease);
     }
 
-    async fn serve(&mut self, first: Job, instance: InstanceId, seat: &mut dyn Seat) -> Ending {
+    async fn serve(&mut self, first: Job, instance: InstanceId, seat: &mut dyn Seat) -> SessionEnd {
         let mut lost = seat.lost();
         let mut next = Some(first);
         loop {
             if let Some(job) = next.take() {
                 match self.run_job(job, instance, seat, &mut lost).await {
                     // Notes that reached no caller go into the next answer, except `HeldUp`, which is about this call.
-                    Ok(finish) => {
-                        let undelivered = finish.map(UnsentResult::send).unwrap_or_default();
+                    Ok(result) => {
+                        let undelivered = result.map(UnsentResult::send).unwrap_or_default();
                         self.notes.extend(
                             undelivered.into_iter().filter(|note| !matches!(note, Note::HeldUp { .. })),
                         );
                     }
-                    Err(ending) => return ending,
+                    Err(end) => return end,
                 }
             }
             let (expiry, _) = self.shared.expiry(&self.fleet.settings);
             if expiry <= Instant::now()
                 && self.fleet.expire(&self.key, &self.placement, &self.shared, &mut self.jobs)
             {
-                return SessionEnd::Closed.into();
+                return SessionEnd::Closed;
             }
             tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return SessionEnd::Closed.into(),
-                why = died(&mut lost) => return SessionEnd::LostWhileIdle(why).into(),
+                () = self.stop.cancelled() => return SessionEnd::Closed,
+                why = died(&mut lost) => return SessionEnd::LostWhileIdle(why),
                 job = self.jobs.recv() => match job {
                     Some(job) => next = Some(job),
-                    None => return SessionEnd::Closed.into(),
+                    None => return SessionEnd::Closed,
                 },
                 () = self.shared.renewed.notified() => {}
                 () = sleep_until(expiry) => {}
@@ -238,12 +252,12 @@ impl SessionTask {
         instance: InstanceId,
         seat: &mut dyn Seat,
         lost: &mut watch::Receiver<Option<Lost>>,
-    ) -> Result<Option<UnsentResult>, Ending> {
+    ) -> Result<Option<UnsentResult>, SessionEnd> {
         if job.reply.is_closed() {
             return Ok(None);
         }
         if self.stop.is_cancelled() {
-            return Err(Ending { end: SessionEnd::Closed, last: None, unserved: Some(job) });
+            return Err(self.end_before(job, SessionEnd::Closed));
         }
         self.shared.used();
         let held_up = self.held_up(&job);
@@ -295,19 +309,22 @@ impl SessionTask {
         if let (None, Some(tool)) = (&end, tool)
             && reply.is_closed()
         {
-            self.abandoned = Some((tool, Instant::now()));
+            self.abandoned = Some(AbandonedCall { tool, answered: Instant::now() });
         }
-        let finish = UnsentResult { reply, outcome };
+        let result = UnsentResult { reply, outcome };
         match end {
-            None => Ok(Some(finish)),
-            Some(end) => Err(Ending { end, last: Some(finish), unserved: None }),
+            None => Ok(Some(result)),
+            Some(end) => {
+                self.interrupted = Some(InterruptedJob::Unsent(result));
+                Err(end)
+            }
         }
     }
 
     /// The note for a call that waited behind one whose caller had left.
     fn held_up(&mut self, job: &Job) -> Option<Note> {
-        let (tool, done) = self.abandoned.take()?;
-        let waited = done.saturating_duration_since(job.queued);
+        let AbandonedCall { tool, answered } = self.abandoned.take()?;
+        let waited = answered.saturating_duration_since(job.queued);
         (waited >= HELD_UP_MIN).then_some(Note::HeldUp { tool, waited })
     }
 
@@ -356,12 +373,12 @@ impl SessionTask {
 
     /// Leaves the registry, so that the next call with this id makes a new session, and answers the callers that still
     /// wait.
-    fn leave(&mut self, ending: Ending) {
+    fn leave(&mut self, end: SessionEnd) {
         if let Some(session) = &self.shared.session {
-            let lost = !matches!(ending.end, SessionEnd::Closed);
+            let lost = !matches!(end, SessionEnd::Closed);
             self.fleet.watcher.session_ended(&session.uid, lost);
         }
-        let (end_reason, error) = match ending.end {
+        let (end_reason, error) = match end {
             SessionEnd::Closed => (None, self.fleet.why_closed(&self.placement)),
             SessionEnd::Failed(error) => (self.unsent_end_note(), error),
             SessionEnd::LostWhileIdle(lost) => {
@@ -376,10 +393,12 @@ impl SessionTask {
             }
         };
         let waiting = self.fleet.forget(&self.key, &self.shared, end_reason, &mut self.jobs);
-        if let Some(last) = ending.last {
-            last.send();
+        match self.interrupted.take() {
+            Some(InterruptedJob::Unsent(result)) => drop(result.send()),
+            Some(InterruptedJob::NotRun(job)) => job.fail(error.clone()),
+            None => {}
         }
-        for job in ending.unserved.into_iter().chain(waiting) {
+        for job in waiting {
             job.fail(error.clone());
         }
     }
