@@ -4,9 +4,8 @@
 
 use std::time::Instant;
 
-use greenroom_core::{Call, Raw, record::Record, settings::Responses};
-use greenroom_fleet::{CallTarget, Note, SessionKey};
-use greenroom_mcp::{RpcError, error::INVALID_REQUEST};
+use greenroom_core::{Call, Raw};
+use greenroom_fleet::Note;
 use serde_json::value::RawValue;
 
 use crate::{
@@ -15,11 +14,12 @@ use crate::{
     call_order::Turn,
     caller::Caller,
     error_response::{self, ErrorResponse},
+    not_run::NotRun,
     offload::{offload_if_large, offload_if_large_json},
     outcome::CallOutcome,
-    recall::{CallRecord, Claimed, ResponseMode, paged, response_options::ResponseOptions},
-    render,
-    route::{CallRequest, Unroutable},
+    page_now::page_now,
+    recall::{CallRecord, Claimed, paged, response_options::ResponseOptions},
+    route::CallRequest,
     session_key::{OwnSessionCall, notes, resolve_session},
     tools,
 };
@@ -58,45 +58,6 @@ pub(crate) async fn run_request(
     match make(gateway, caller, request, turn).await {
         Ok(outcome) => outcome.into_body(gateway, caller).await,
         Err(not_run) => not_run.into_body(),
-    }
-}
-
-/// Why the gateway did not pass a call to the fleet. Such a call leaves no record.
-pub(crate) enum NotRun {
-    Failure(ErrorResponse),
-    /// The error is the client program's mistake, not its agent's.
-    Rpc(RpcError),
-    /// The client has made a call with this `ref_id` before.
-    Repeat(Box<Record>),
-    /// The call asks for a part of an earlier answer; this is that part.
-    Page(paged::PageText),
-}
-
-impl NotRun {
-    /// The body for an MCP client.
-    fn into_body(self) -> Result<Raw, Raw> {
-        match self {
-            Self::Failure(failure) => Ok(failure.to_result()),
-            Self::Rpc(error) => Err(error.to_raw()),
-            // Only REST clients choose the `ref_id` of a call, so no MCP client gets this.
-            Self::Repeat(_) => Err(RpcError::new(INVALID_REQUEST, "this call was made before").to_raw()),
-            Self::Page(page) => Ok(render::text_result(&page.text, page.ref_id.as_ref(), &[])),
-        }
-    }
-}
-
-impl From<ErrorResponse> for NotRun {
-    fn from(failure: ErrorResponse) -> Self {
-        Self::Failure(failure)
-    }
-}
-
-impl From<Unroutable> for NotRun {
-    fn from(error: Unroutable) -> Self {
-        match error_response::unroutable(error) {
-            Ok(failure) => Self::Failure(failure),
-            Err(error) => Self::Rpc(error),
-        }
     }
 }
 
@@ -199,35 +160,4 @@ pub(crate) async fn make(
             .await
         }
     })
-}
-
-/// Makes a second call, which takes a snapshot, for an agent whose call named an element that the page
-/// does not have. `None` if there is no snapshot; the agent then gets the call's error alone.
-async fn page_now(
-    gateway: &Gateway,
-    caller: &Caller,
-    session_key: &SessionKey,
-    tool: &str,
-) -> Option<CallOutcome> {
-    // A call without a session runs in any free browser, so the snapshot might show another page.
-    if *session_key == SessionKey::Ephemeral {
-        return None;
-    }
-    let permit = gateway.policy.permit(&caller.owner, tool).ok()?;
-    let request = CallRequest::from_parts(tool, None, None).ok()?;
-    let call_record = CallRecord::with_new_id(&gateway.recall, &caller.owner, Some(session_key), &request);
-    let response_options =
-        ResponseOptions { mode: Some(ResponseMode::As(Responses::Inline)), ..Default::default() };
-    let call = Call { recorder: call_record.recorder(), ..Call::new(tool, request.into_params()) };
-    let running =
-        gateway.fleet.call(permit, session_key.clone(), CallTarget::default(), call, caller.agent.clone());
-    match running.await {
-        Ok((answer, _)) => Some(
-            CallOutcome::answered(gateway, call_record, caller, session_key, answer, response_options).await,
-        ),
-        Err(error) => {
-            call_record.failed(None, &ErrorResponse::from_fleet_error(gateway, &error).text()).await;
-            None
-        }
-    }
 }

@@ -19,8 +19,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{
     RestContext, RestError, RestState,
     input::{PathName, QueryParams},
-    rest_error::{BadRequest, NotFound, Unavailable},
     record::BlobLink,
+    rest_error::{BadRequest, NotFound, Unavailable},
 };
 
 /// The characters that a name in a header need not encode: the unreserved ones of a URL.

@@ -15,14 +15,15 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{
     RestContext, RestError, RestState, body,
     input::{CallPosition, PathName, QueryParams, ref_id, session},
-    rest_error::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, Unavailable},
     record::{CallConsole, CallContent, CallDetail, CallList, CallResponse, CallView, ConsoleLevel, OwnCall},
+    rest_error::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, Unavailable},
 };
 use crate::{
-    call::{self, NotRun},
+    call,
     call_order::Turns,
     catalog::SESSION_ID,
     error_response::ErrorResponse,
+    not_run::NotRun,
     offload::{offload_if_large_json, offloadable},
     outcome::CallOutcome,
     recall::content::{self, ContentQuery},

@@ -11,8 +11,8 @@ mod calls;
 mod input;
 mod openapi;
 mod pools;
-mod rest_error;
 mod record;
+mod rest_error;
 mod sessions;
 #[cfg(test)]
 mod tests;
@@ -33,9 +33,9 @@ use crate::{Gateway, caller::Caller, offload::offloadable};
 pub(crate) use body::whole;
 pub use openapi::document;
 pub use pools::{CommandedInstances, ScaleResult};
-pub use rest_error::{ProblemBody, RestError};
 pub use record::CallStatus;
 pub(crate) use record::whole_record;
+pub use rest_error::{ProblemBody, RestError};
 pub(crate) use timeline::CALLS_MAX;
 pub use timeline::{SessionView, TimelineEvent, TimelineEventKind, TimelineView, timeline_of};
 

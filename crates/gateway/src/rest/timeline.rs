@@ -16,8 +16,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{
     RestContext, RestError, RestState,
     input::{CallPosition, PathName, QueryParams},
-    rest_error::{BadRequest, NotFound, Unavailable},
     record::CallStatus,
+    rest_error::{BadRequest, NotFound, Unavailable},
 };
 
 /// How many calls a part of a timeline has by default.
