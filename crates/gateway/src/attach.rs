@@ -42,8 +42,8 @@ pub enum AttachEngine {
 }
 
 impl From<AttachEngine> for EngineKind {
-    fn from(driver: AttachEngine) -> Self {
-        match driver {
+    fn from(engine: AttachEngine) -> Self {
+        match engine {
             AttachEngine::Playwright => Self::Playwright,
             AttachEngine::Devtools => Self::Devtools,
         }
@@ -247,6 +247,17 @@ mod tests {
     impl Attach for Never {
         fn prepare(&self, _: AttachRequest) -> BoxFuture<'_, Result<AttachmentBuilder, AttachError>> {
             Box::pin(async { Err(AttachError::new("never")) })
+        }
+    }
+
+    /// Requests take every engine that attaches to browsers, by the word of the configuration, and no other.
+    #[test]
+    fn requests_take_engines_that_attach() {
+        for kind in EngineKind::all() {
+            let request = format!(r#"{{"url":"http://127.0.0.1:1","engine":"{kind}"}}"#);
+            let engine =
+                serde_json::from_str::<AttachRequest>(&request).ok().and_then(|request| request.engine);
+            assert_eq!(engine.map(EngineKind::from), Some(kind).filter(|kind| kind.attaches()), "{kind}");
         }
     }
 

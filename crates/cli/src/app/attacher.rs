@@ -11,7 +11,7 @@ use greenroom_core::{
     BoxFuture,
     lease::Strategy,
     network::{self, NetworkPolicy, OwnAddresses, OwnPorts, rule::canonical_host, verdict},
-    settings::{AttachedBrowser, EngineKind, Settings},
+    settings::{AttachedBrowser, Attaching, EngineKind, Settings},
 };
 use greenroom_egress::ThisMachine;
 use greenroom_engine::{Endpoint, ports::GreenroomPorts};
@@ -44,8 +44,11 @@ impl Attach for Attacher {
             if let Some(engine) = request.engine {
                 pool.engine = EngineKind::from(engine);
             }
-            if pool.engine == EngineKind::Devtools && pool.isolated {
-                let message = "the devtools engine has no contexts of its own, and `pool.isolated` is set";
+            if pool.engine.facts().attaching == Attaching::OwnContextOnly && pool.isolated {
+                let message = format!(
+                    "the {} engine has no contexts of its own, and `pool.isolated` is set",
+                    pool.engine
+                );
                 return Err(AttachError::new(message).hint("leave `engine` out, or say `playwright`"));
             }
             let AttachRequest { url, label, tags, .. } = request;

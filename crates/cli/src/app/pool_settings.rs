@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use greenroom_core::{
     InstanceId,
     lease::Strategy,
-    settings::{Browser, DeclaredPool, EngineKind, Pool, Settings},
+    settings::{Browser, DeclaredPool, Pool, Settings},
 };
 use greenroom_fleet::{InstanceSettings, PoolSettings, PoolSize, Retry};
 use greenroom_gateway::{InstructionFacts, PoolAnswers, ToolSource, control::ProcessKind};
@@ -146,9 +146,11 @@ fn instance(
 
 /// The name of an instance's browser, as lists show it.
 pub(super) fn browser(pool: &Pool) -> &'static str {
-    match (pool.engine, pool.browser) {
-        (EngineKind::Custom, _) => EngineKind::Custom.as_str(),
-        (_, Browser::Auto | Browser::HeadlessShell) => Browser::Chromium.as_str(),
-        (_, other) => other.as_str(),
+    if pool.engine.facts().is_user_supplied {
+        return pool.engine.as_str();
+    }
+    match pool.browser {
+        Browser::Auto | Browser::HeadlessShell => Browser::Chromium.as_str(),
+        other => other.as_str(),
     }
 }

@@ -1,7 +1,7 @@
 //! Whether each configured engine is installed: the pinned ones in the data folder. An engine of the user's own is only
 //! shown, by its command or its address.
 
-use greenroom_core::settings::{EngineKind, Pool};
+use greenroom_core::settings::Pool;
 
 use super::{CheckOutcome, Installation};
 use crate::packages;
@@ -26,7 +26,7 @@ pub(super) fn check(installation: &Installation) -> CheckOutcome {
 
 /// An engine of the user's own. Its command line is not checked any further, and its address is shown without its query.
 fn custom_engine(pool: &Pool) -> Option<String> {
-    if pool.engine != EngineKind::Custom {
+    if !pool.engine.facts().is_user_supplied {
         return None;
     }
     let url = pool.shown_url().map(|url| format!("custom, contacted when it is needed: `{url}`"));

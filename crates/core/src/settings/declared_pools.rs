@@ -76,7 +76,7 @@ impl Pool {
     /// Whether greenroom starts a Chromium for the pool. Otherwise the engine starts its own browser.
     pub fn has_chromium(&self) -> bool {
         let engines_own = matches!(self.browser, Browser::Firefox | Browser::Webkit);
-        self.engine != EngineKind::Custom && !engines_own && !self.wsl_windows && !self.extension
+        !self.engine.facts().is_user_supplied && !engines_own && !self.wsl_windows && !self.extension
     }
 
     /// The custom engine's address for messages: without its secrets.

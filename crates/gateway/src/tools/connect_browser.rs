@@ -15,12 +15,13 @@ pub(super) const TOOL: OwnTool = OwnTool {
     name: "connect_browser",
     description: "Attach a running browser by its debugger URL",
     schema: || {
+        let engines = EngineKind::all().filter(|engine| engine.attaches()).map(EngineKind::as_str);
         json!({
             "properties": {
                 "url": { "type": "string", "description": "http://host:port or ws://…" },
                 "label": { "type": "string" },
                 "tags": { "type": "array", "items": { "type": "string" } },
-                "engine": { "enum": [EngineKind::Playwright.as_str(), EngineKind::Devtools.as_str()] },
+                "engine": { "enum": engines.collect::<Vec<_>>() },
             },
             "required": ["url"],
         })

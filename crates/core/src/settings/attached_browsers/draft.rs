@@ -12,7 +12,6 @@ use crate::{
     settings::{
         SETTINGS,
         check::of_other_engines,
-        choice::EngineKind,
         declare::Setting,
         draft::Layer,
         kind::{GivenValue, InvalidValue, ValueType},
@@ -245,10 +244,10 @@ impl Resolved {
     }
 }
 
-/// The values of a browser that is attached at run time. The custom engine cannot attach to a browser, so this replaces
-/// it by the default engine; a configured browser with the custom engine is refused instead.
+/// The values of a browser that is attached at run time. This replaces an engine that cannot attach to a browser by the
+/// default engine; a configured browser with such an engine is refused instead.
 pub(in crate::settings) fn at_run_time(mut base: Pool) -> Pool {
-    if base.engine == EngineKind::Custom {
+    if !base.engine.attaches() {
         base.engine = Pool::declared_defaults().engine;
     }
     drop_inapplicable_settings(&mut base, |_| false);

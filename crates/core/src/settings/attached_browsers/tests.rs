@@ -317,7 +317,7 @@ fn conflicts_are_reported_for_the_browser() {
         with("engine = 'devtools'\nisolated = true"),
         [format!(
             "browser 1: `engine` is `devtools` ({}), but `isolated` is `true` ({}) -> leave `isolated` out, or set `engine` to \
-             `playwright`: the devtools engine makes no contexts of its own",
+             `playwright`: the engine makes no contexts of its own in an attached browser",
             from("engine"),
             from("isolated")
         )]

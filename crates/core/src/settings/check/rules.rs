@@ -8,6 +8,7 @@ use crate::{
         choice::{Browser, EngineKind},
         declare::Setting,
         emulation::Scale,
+        engine_facts::Attaching,
         table::Pool,
     },
 };
@@ -27,7 +28,7 @@ const DEFAULT_CONTEXT: &str = "set `{isolated}` to `true`, and neither `{extensi
 pub(super) const RULES: &[KeyRule] = &[
     KeyRule {
         keys: ["engine", "command"],
-        broken: |pool| pool.engine == EngineKind::Custom && pool.command.is_empty() && pool.url.is_none(),
+        broken: |pool| pool.engine.facts().is_user_supplied && pool.command.is_empty() && pool.url.is_none(),
         hint: "set `{command}` to the program of the MCP server and its arguments, or `{url}` to its address",
     },
     KeyRule {
@@ -37,27 +38,27 @@ pub(super) const RULES: &[KeyRule] = &[
     },
     KeyRule {
         keys: ["command", "engine"],
-        broken: |pool| pool.engine != EngineKind::Custom && !pool.command.is_empty(),
+        broken: |pool| !pool.engine.facts().is_user_supplied && !pool.command.is_empty(),
         hint: "set `{engine}` to `custom`, or leave `{command}` out",
     },
     KeyRule {
         keys: ["url", "engine"],
-        broken: |pool| pool.engine != EngineKind::Custom && pool.url.is_some(),
+        broken: |pool| !pool.engine.facts().is_user_supplied && pool.url.is_some(),
         hint: "set `{engine}` to `custom`, or leave `{url}` out",
     },
     KeyRule {
         keys: ["engine", "browser"],
-        broken: |pool| pool.engine == EngineKind::Devtools && is_engines_own(pool.browser),
-        hint: "set `{engine}` to `playwright`, or leave `{browser}` out: the devtools engine drives Chromium only",
+        broken: |pool| !pool.engine.facts().takes_other_browsers && is_engines_own(pool.browser),
+        hint: "set `{engine}` to `playwright`, or leave `{browser}` out: only that engine drives it",
     },
     KeyRule {
         keys: ["engine", "extension"],
-        broken: |pool| pool.engine == EngineKind::Devtools && pool.extension,
+        broken: |pool| !pool.engine.facts().takes_other_browsers && pool.extension,
         hint: "set `{engine}` to `playwright`: only that engine supports the extension",
     },
     KeyRule {
         keys: ["engine", "wsl_windows"],
-        broken: |pool| pool.engine == EngineKind::Devtools && pool.wsl_windows,
+        broken: |pool| !pool.engine.facts().takes_other_browsers && pool.wsl_windows,
         hint: "set `{engine}` to `playwright`: on Windows only that engine can be started",
     },
     KeyRule {
@@ -189,8 +190,8 @@ pub(super) const RULES: &[KeyRule] = &[
 pub(super) const ATTACHED: &[KeyRule] = &[
     KeyRule {
         keys: ["engine", "isolated"],
-        broken: |pool| pool.engine == EngineKind::Devtools && pool.isolated,
-        hint: "leave `{isolated}` out, or set `{engine}` to `playwright`: the devtools engine makes no contexts of its own",
+        broken: |pool| pool.engine.facts().attaching == Attaching::OwnContextOnly && pool.isolated,
+        hint: "leave `{isolated}` out, or set `{engine}` to `playwright`: the engine makes no contexts of its own in an attached browser",
     },
     KeyRule {
         keys: ["caps", "isolated"],
@@ -207,7 +208,7 @@ pub(super) const ATTACHED: &[KeyRule] = &[
 /// Settings that are set but that the pool's engine does not have, each with the only engine that has it. None for the
 /// custom engine: greenroom does not know which settings that engine uses.
 pub(in crate::settings) fn of_other_engines(pool: &Pool) -> Vec<(&'static str, EngineKind)> {
-    if pool.engine == EngineKind::Custom {
+    if pool.engine.facts().is_user_supplied {
         return Vec::new();
     }
     let others = SETTINGS.iter().filter_map(|setting| Some((setting, setting.only?)));

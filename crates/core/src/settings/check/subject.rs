@@ -6,6 +6,7 @@ use super::rules::{ATTACHED, KeyRule, RULES, of_contexts, of_other_engines};
 use crate::settings::{
     choice::EngineKind,
     draft::Layer,
+    engine_facts::Attaching,
     key::Key,
     problem::Problem,
     resolve::Resolved,
@@ -54,17 +55,22 @@ impl ConflictSubject<'_> {
     /// Rules for attached browsers alone.
     fn attached(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        if self.pool.engine == EngineKind::Custom && self.is_own(&["engine"]) {
+        let engine = self.pool.engine;
+        if !engine.attaches() && self.is_own(&["engine"]) {
+            let attaching = EngineKind::all().filter(|engine| engine.attaches());
+            let attaching: Vec<_> = attaching.map(|engine| format!("`{engine}`")).collect();
             problems.push(Problem::Conflict {
                 message: format!("{}{} ({})", self.who(), self.has("engine"), self.from("engine")),
-                hint: "set it to `playwright` or `devtools`: the custom engine attaches to no browser; it can be a pool \
-                       next to the browsers, `[pools.NAME]`"
-                    .to_owned(),
+                hint: format!(
+                    "set it to {}: the {engine} engine attaches to no browser; it can be a pool next to the browsers, \
+                     `[pools.NAME]`",
+                    attaching.join(" or ")
+                ),
             });
         }
-        let hint = match self.pool.engine {
-            EngineKind::Devtools => "leave it out: it would reach the tabs of the browser's user",
-            _ => {
+        let hint = match engine.facts().attaching {
+            Attaching::OwnContextOnly => "leave it out: it would reach the tabs of the browser's user",
+            Attaching::Never | Attaching::AnyContext => {
                 "set `{isolated}` to `true`, or leave it out: in the browser's own context it would reach the tabs of \
                  the browser's user"
             }
@@ -82,8 +88,7 @@ impl ConflictSubject<'_> {
 
     fn unsafe_tools(&self) -> Option<Problem> {
         let is_unsafe = self.resolved.settings.tools.r#unsafe && !self.wrong.contains("tools.unsafe");
-        // With the other engines each session has its own process.
-        let shared = self.pool.slots > 1 && self.pool.engine == EngineKind::Playwright;
+        let shared = self.pool.slots > 1 && self.pool.engine.facts().shares_process;
         (is_unsafe && shared && self.is_own(&["slots", "engine"])).then(|| {
             let slots = self.name("slots");
             let from = self.from("slots");
