@@ -19,7 +19,7 @@ use crate::{
     CALL_WITHIN, CONNECT_WITHIN, CallReply, Closed, Error, Event, MESSAGE_BYTES_MAX, Unreachable,
     address::Address,
     dial::{Dialled, dial},
-    envelope::Outgoing,
+    envelope::OutgoingCall,
     queue::{self, queue},
     wire::{self, PendingCalls, Socket},
 };
@@ -110,7 +110,7 @@ impl CdpClient {
         let Some((pending_call, answer)) = self.pending.add() else {
             return Err(self.closed().await.into());
         };
-        let call = Outgoing { id: pending_call.id, method, session, params };
+        let call = OutgoingCall { id: pending_call.id, method, session, params };
         let text = serde_json::to_string(&call).map_err(unwritable)?;
         let exchange = async {
             self.outgoing.send(text).await.ok()?;

@@ -11,7 +11,7 @@ use crate::Event;
 
 /// A call, as the client sends it to the browser.
 #[derive(Serialize)]
-pub(crate) struct Outgoing<'a> {
+pub(crate) struct OutgoingCall<'a> {
     pub(crate) id: u32,
     pub(crate) method: &'a str,
     #[serde(rename = "sessionId", skip_serializing_if = "Option::is_none")]

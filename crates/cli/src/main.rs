@@ -38,7 +38,7 @@ use crate::{
     args::{Cli, ConfigVerb, DbVerb, Flags, Verb},
     config::{ConfigSources, ProcessEnv},
     report::CliError,
-    verb::browser_command::{Request, run as run_browser_command},
+    verb::browser_command::{CommandRequest, run as run_browser_command},
 };
 
 /// How long the ending process waits for threads that are busy with the disk or a name server. No code needs their
@@ -104,7 +104,7 @@ async fn dispatch(
         Verb::Doctor(args) => verb::doctor::run(settings, env, &args).await,
         Verb::Open(args) => run_browser_command(&settings, &config_sources, args.try_into()?).await,
         Verb::Snapshot(args) => {
-            run_browser_command(&settings, &config_sources, Request::snapshot(args)).await
+            run_browser_command(&settings, &config_sources, CommandRequest::snapshot(args)).await
         }
         Verb::Click(args) => run_browser_command(&settings, &config_sources, args.into()).await,
         Verb::Type(args) => run_browser_command(&settings, &config_sources, args.into()).await,
@@ -115,9 +115,11 @@ async fn dispatch(
         Verb::Eval(args) => run_browser_command(&settings, &config_sources, args.into()).await,
         Verb::Screenshot(args) => run_browser_command(&settings, &config_sources, args.into()).await,
         Verb::Tabs(args) => run_browser_command(&settings, &config_sources, args.try_into()?).await,
-        Verb::Back(args) => run_browser_command(&settings, &config_sources, Request::back(args)).await,
+        Verb::Back(args) => run_browser_command(&settings, &config_sources, CommandRequest::back(args)).await,
         Verb::Find(args) => run_browser_command(&settings, &config_sources, args.into()).await,
-        Verb::Close(args) => run_browser_command(&settings, &config_sources, Request::close(args)).await,
+        Verb::Close(args) => {
+            run_browser_command(&settings, &config_sources, CommandRequest::close(args)).await
+        }
         Verb::Call(args) => run_browser_command(&settings, &config_sources, args.try_into()?).await,
         Verb::Demo(args) => verb::demo::run(&settings, &env, &args).await,
         Verb::Status(args) => verb::status::run(&settings, &env, &args).await,

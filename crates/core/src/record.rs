@@ -327,7 +327,7 @@ pub struct Blob {
 
 /// One event of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct SessionEvent {
     pub at: SystemTime,
     pub ref_id: RefId,
     pub what: What,
@@ -358,7 +358,7 @@ pub enum What {
 /// A part of a session's timeline, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
-    pub events: Vec<Event>,
+    pub events: Vec<SessionEvent>,
     /// The position where the next part begins. In an active session that may be a call of this part which still runs:
     /// the call comes again, with all events after it, until it has ended. If `next` is the position that this part
     /// was asked from, nothing follows this part.

@@ -163,7 +163,7 @@ fn boxes_and_labels_are_drawn() {
 
 /// A label covers no other box if its own box has room around it, and stays inside of the picture.
 #[test]
-fn labels_stand_beside_other_boxes() {
+fn labels_do_not_cover_other_boxes() {
     let mut plain = std::io::Cursor::new(Vec::new());
     let white = Rgb([255, 255, 255]);
     RgbImage::from_pixel(300, 200, white).write_to(&mut plain, ImageFormat::Png).unwrap();

@@ -10,17 +10,17 @@ use tokio::sync::oneshot;
 
 /// Sends the result of an operation to the caller that waits for it. The caller may be gone; the writer
 /// carries the operation out nevertheless.
-pub(crate) type Waiter<T> = oneshot::Sender<Result<T, NotRecorded>>;
+pub(crate) type ResultSender<T> = oneshot::Sender<Result<T, NotRecorded>>;
 
 pub(crate) enum Op {
-    Begin(Request, Waiter<()>),
-    Claim(Request, Waiter<Claim>),
-    End(Box<Response>, Waiter<()>),
-    SessionBegan(Owner, SessionRef, SystemTime, Waiter<()>),
+    Begin(Request, ResultSender<()>),
+    Claim(Request, ResultSender<Claim>),
+    End(Box<Response>, ResultSender<()>),
+    SessionBegan(Owner, SessionRef, SystemTime, ResultSender<()>),
     SessionEnded(SessionUid, SessionState, SystemTime),
-    SetCursor(RefId, Cursor, SystemTime, Waiter<()>),
+    SetCursor(RefId, Cursor, SystemTime, ResultSender<()>),
     /// Notes that a blob is in use: it is about to be written, or has been read.
-    UseBlob(BlobUse, Option<Waiter<()>>),
+    UseBlob(BlobUse, Option<ResultSender<()>>),
 }
 
 pub(crate) struct BlobUse {

@@ -18,7 +18,7 @@ const OPS_MAX: usize = 4096;
 pub(crate) const BYTES_MAX: usize = 256 << 20;
 
 #[derive(Default)]
-pub(crate) struct Queue {
+pub(crate) struct WriteQueue {
     state: Mutex<QueueContents>,
     news: Condvar,
 }
@@ -33,7 +33,7 @@ struct QueueContents {
     why_closed: Option<Arc<str>>,
 }
 
-impl Queue {
+impl WriteQueue {
     pub(crate) fn push(&self, op: Op) -> Result<(), NotRecorded> {
         let bytes = op.bytes();
         let mut state = self.lock();

@@ -6,11 +6,11 @@ use greenroom_core::record::NotRecorded;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::queue::Queue;
+use crate::queue::WriteQueue;
 
 /// What the writer and the store share.
 pub(crate) struct StoreShared {
-    pub(crate) queue: Queue,
+    pub(crate) queue: WriteQueue,
     pub(crate) phase: watch::Sender<DatabasePhase>,
     health: Mutex<Result<(), Arc<str>>>,
 }
@@ -29,7 +29,7 @@ pub(crate) enum DatabasePhase {
 impl StoreShared {
     pub(crate) fn new() -> Self {
         Self {
-            queue: Queue::default(),
+            queue: WriteQueue::default(),
             phase: watch::Sender::new(DatabasePhase::Opening),
             health: Mutex::new(Ok(())),
         }

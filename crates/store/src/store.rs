@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     blob_files::{self, BlobFiles},
-    op::{BlobUse, Op, Waiter},
+    op::{BlobUse, Op, ResultSender},
     settings::StoreSettings,
     shared::{DatabasePhase, StoreShared},
     sqlite::{blob_rows, find, open, readers::Readers, timeline::timeline, writer::DatabaseWriter},
@@ -80,7 +80,7 @@ impl Store {
 
     fn ask<T: Send + 'static>(
         &self,
-        op: impl FnOnce(Waiter<T>) -> Op,
+        op: impl FnOnce(ResultSender<T>) -> Op,
     ) -> BoxFuture<'static, Result<T, NotRecorded>> {
         let (waiter, answer) = oneshot::channel();
         match self.shared.queue.push(op(waiter)) {

@@ -98,7 +98,7 @@ async fn session_stays_in_its_browser() {
 /// and a call that names both is refused. Without browsers, a call that names one is refused.
 #[tokio::test(start_paused = true)]
 async fn calls_choose_between_pools_and_browsers() {
-    let mut browser_fixture = BrowserFixture::beside_a_pool(0);
+    let mut browser_fixture = BrowserFixture::with_a_pool(0);
     let error = browser_fixture.call_on("1", "click").await.unwrap_err();
     assert_eq!(error.to_string(), "no browser is attached: browserIndex must NOT be specified");
     assert_eq!(browser_fixture.fixture.call("a", "click").await.unwrap().pool, "DEFAULT");
@@ -147,16 +147,16 @@ async fn pool_of_a_call_is_known_beforehand() {
     let local = Owner::local();
     let of = |whose: &SessionKey, target: &CallTarget| browser_fixture.pool_of_call(&local, whose, target);
     let any = CallTarget::default();
-    let nobody = SessionKey::Ephemeral;
-    assert_eq!(of(&nobody, &on("2")).unwrap(), "browser-2");
-    assert!(matches!(of(&nobody, &any), Err(FleetError::NotChosen(NotChosen::Required { .. }))));
+    let no_session = SessionKey::Ephemeral;
+    assert_eq!(of(&no_session, &on("2")).unwrap(), "browser-2");
+    assert!(matches!(of(&no_session, &any), Err(FleetError::NotChosen(NotChosen::Required { .. }))));
     browser_fixture.fixture.call_at(named("a"), on("2"), "click").await.unwrap();
     assert_eq!(of(&named("a"), &any).unwrap(), "browser-2");
     assert!(matches!(of(&named("a"), &on("1")), Err(FleetError::Elsewhere { .. })));
     assert_eq!(browser_fixture.world(1).counts().starts, 0, "asking starts nothing");
 
     browser_fixture.remove_browser("1").await.unwrap();
-    assert_eq!(of(&nobody, &any).unwrap(), "browser-2");
+    assert_eq!(of(&no_session, &any).unwrap(), "browser-2");
     browser_fixture.end().await;
 }
 

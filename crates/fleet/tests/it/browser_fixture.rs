@@ -73,7 +73,7 @@ impl BrowserFixture {
     }
 
     /// This many browsers and a pool.
-    pub fn beside_a_pool(browsers: u32) -> Self {
+    pub fn with_a_pool(browsers: u32) -> Self {
         Self::with_settings(browsers, |_, _| {}, |_| {})
     }
 

@@ -345,7 +345,7 @@ async fn unresponsive_browser_makes_the_fleet_unready() {
 /// A fleet with a pool and a browser is ready if either of them is.
 #[tokio::test(start_paused = true)]
 async fn fleet_is_ready_if_pool_or_browser_is() {
-    let mut browser_fixture = BrowserFixture::beside_a_pool(0);
+    let mut browser_fixture = BrowserFixture::with_a_pool(0);
     assert!(matches!(browser_fixture.readiness(), Readiness::Starting));
     browser_fixture.add(|_| {}).unwrap();
     assert!(matches!(browser_fixture.readiness(), Readiness::Ready));

@@ -236,7 +236,7 @@ async fn shutdown_waits_for_a_removal() {
 /// With the last browser gone, the pool serves calls that name nothing, and indices count on.
 #[tokio::test(start_paused = true)]
 async fn pool_serves_calls_after_the_last_browser_is_removed() {
-    let browser_fixture = BrowserFixture::beside_a_pool(1);
+    let browser_fixture = BrowserFixture::with_a_pool(1);
     assert_eq!(browser_fixture.fixture.call("a", "click").await.unwrap().pool, "browser-1");
     browser_fixture.remove_browser("1").await.unwrap();
     let said = browser_fixture.fixture.call("a", "click").await.unwrap();

@@ -6,7 +6,7 @@
 use axum::{Json, extract::State};
 use greenroom_core::{
     Owner, Records,
-    record::{Event, SessionRow, Status, Unreadable, What},
+    record::{SessionEvent, SessionRow, Status, Unreadable, What},
     time::{timestamp, timestamp_ms},
 };
 use serde::{Deserialize, Serialize};
@@ -148,8 +148,8 @@ impl From<SessionRow> for SessionView {
     }
 }
 
-impl From<Event> for TimelineEvent {
-    fn from(event: Event) -> Self {
+impl From<SessionEvent> for TimelineEvent {
+    fn from(event: SessionEvent) -> Self {
         let what = match event.what {
             What::Call { tool, status, took } => TimelineEventKind::Call {
                 tool,

@@ -13,8 +13,8 @@ use std::{
 use greenroom_core::{
     BlobId, BoxFuture, Owner, Records, RefId, SessionUid, raw,
     record::{
-        Blob, BlobRef, Claim, ConsoleLine, ConsolePart, ConsoleRange, Cursor, Event, Level, Listed,
-        NotRecorded, Outcome, Record, RecordFilter, Request, Response, SessionRef, SessionRow, SessionState,
+        Blob, BlobRef, Claim, ConsoleLine, ConsolePart, ConsoleRange, Cursor, Level, Listed, NotRecorded,
+        Outcome, Record, RecordFilter, Request, Response, SessionEvent, SessionRef, SessionRow, SessionState,
         Status, Summary, Timeline, Unreadable, What,
     },
 };
@@ -146,9 +146,9 @@ impl MemoryState {
     }
 
     /// The events of a call: itself, then its page, its console, and its error.
-    fn events(&self, place: usize, url: &mut Option<String>) -> Vec<Event> {
+    fn events(&self, place: usize, url: &mut Option<String>) -> Vec<SessionEvent> {
         let (request, response) = &self.records[place];
-        let event = |at: SystemTime, what| Event { at, ref_id: request.ref_id.clone(), what };
+        let event = |at: SystemTime, what| SessionEvent { at, ref_id: request.ref_id.clone(), what };
         let tool = request.tool.to_string();
         let Some(response) = response else {
             return vec![event(request.at, What::Call { tool, status: None, took: None })];

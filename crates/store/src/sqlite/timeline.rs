@@ -11,7 +11,7 @@ use greenroom_core::{
     excerpt::FIELD_BYTES_MAX,
     id::SessionUid,
     plural::count,
-    record::{Event, Level, Summary, Timeline, What},
+    record::{Level, SessionEvent, Summary, Timeline, What},
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -77,7 +77,7 @@ pub(crate) fn timeline(
     Ok(timeline)
 }
 
-fn text_bytes(event: &Event) -> usize {
+fn text_bytes(event: &SessionEvent) -> usize {
     match &event.what {
         What::Call { tool, .. } => tool.len(),
         What::Navigation { url, title } => url.len() + title.as_ref().map_or(0, String::len),
@@ -133,13 +133,13 @@ pub(crate) fn url_before_sql() -> String {
 
 fn add(
     connection: &Connection,
-    events: &mut Vec<Event>,
+    events: &mut Vec<SessionEvent>,
     url: &mut Option<String>,
     call: Summary,
 ) -> rusqlite::Result<()> {
     let ref_id = call.ref_id;
     let (status, took) = call.outcome.as_ref().map(|outcome| (outcome.status, outcome.took)).unzip();
-    events.push(Event {
+    events.push(SessionEvent {
         at: call.at,
         ref_id: ref_id.clone(),
         what: What::Call { tool: call.tool, status, took },
@@ -149,7 +149,7 @@ fn add(
         *url = outcome.url;
         if let Some(url) = url.clone() {
             let what = What::Navigation { url, title: outcome.title };
-            events.push(Event { at: outcome.at, ref_id: ref_id.clone(), what });
+            events.push(SessionEvent { at: outcome.at, ref_id: ref_id.clone(), what });
         }
     }
     if outcome.console > 0 {
@@ -160,7 +160,7 @@ fn add(
         let lines = select.query_map([ref_id.as_str()], |row| rows::console_head(row, FIELD_BYTES_MAX))?;
         for line in lines {
             let line = line?;
-            events.push(Event {
+            events.push(SessionEvent {
                 at: line.at.unwrap_or(outcome.at),
                 ref_id: ref_id.clone(),
                 what: What::Console { level: line.level, message: line.message },
@@ -170,10 +170,10 @@ fn add(
     if let Some(more) = outcome.console.checked_sub(LINES_MAX).filter(|more| *more > 0) {
         let message = format!("… {}: read the console of the call", count(more, "more line"));
         let what = What::Console { level: Level::Info, message };
-        events.push(Event { at: outcome.at, ref_id: ref_id.clone(), what });
+        events.push(SessionEvent { at: outcome.at, ref_id: ref_id.clone(), what });
     }
     if let Some(message) = outcome.error {
-        events.push(Event { at: outcome.at, ref_id, what: What::Error { message } });
+        events.push(SessionEvent { at: outcome.at, ref_id, what: What::Error { message } });
     }
     Ok(())
 }

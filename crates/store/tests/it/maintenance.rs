@@ -86,8 +86,8 @@ async fn records_are_taken_out_whole() {
     let of = |session: &str| Wanted { session: Some(session.to_owned()), since: None };
     assert_eq!(export(folder.path(), &of("other")).unwrap().len(), 10);
     assert_eq!(export(folder.path(), &of(one.uid.as_str())).unwrap().len(), 30);
-    let nobody = export(folder.path(), &of("nobody")).unwrap_err();
-    assert_eq!(nobody.to_string(), "no records of a session \"nobody\"");
+    let unknown = export(folder.path(), &of("nobody")).unwrap_err();
+    assert_eq!(unknown.to_string(), "no records of a session \"nobody\"");
     let since = Wanted { session: None, since: Some(now() - Duration::from_secs(60)) };
     assert_eq!(export(folder.path(), &since).unwrap().len(), 30);
     soon(store.close()).await;

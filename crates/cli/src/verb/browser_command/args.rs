@@ -186,7 +186,7 @@ pub struct CallArgs {
 
 /// A call, and what to do with its answer.
 #[derive(Debug)]
-pub struct Request {
+pub struct CommandRequest {
     pub options: CallOptions,
     pub call: WantedCall,
     /// The file for the answer's picture.
@@ -203,7 +203,7 @@ pub struct WantedCall {
     pub arguments: Option<Raw>,
 }
 
-impl Request {
+impl CommandRequest {
     fn command(options: CallOptions, command: BrowserCommand) -> Self {
         let call = WantedCall { command: Some(command), ..WantedCall::default() };
         Self { options, call, picture: None, starts_server: true }
@@ -224,7 +224,7 @@ impl Request {
     }
 }
 
-impl TryFrom<OpenArgs> for Request {
+impl TryFrom<OpenArgs> for CommandRequest {
     type Error = CliError;
 
     fn try_from(args: OpenArgs) -> Result<Self, CliError> {
@@ -232,19 +232,19 @@ impl TryFrom<OpenArgs> for Request {
     }
 }
 
-impl From<ClickArgs> for Request {
+impl From<ClickArgs> for CommandRequest {
     fn from(args: ClickArgs) -> Self {
         Self::command(args.options, BrowserCommand::Click { target: target(&args.target) })
     }
 }
 
-impl From<TypeArgs> for Request {
+impl From<TypeArgs> for CommandRequest {
     fn from(TypeArgs { target: given, text, submit, options }: TypeArgs) -> Self {
         Self::command(options, BrowserCommand::Type { target: target(&given), text, submit })
     }
 }
 
-impl TryFrom<FillArgs> for Request {
+impl TryFrom<FillArgs> for CommandRequest {
     type Error = CliError;
 
     fn try_from(args: FillArgs) -> Result<Self, CliError> {
@@ -252,19 +252,19 @@ impl TryFrom<FillArgs> for Request {
     }
 }
 
-impl From<PressArgs> for Request {
+impl From<PressArgs> for CommandRequest {
     fn from(args: PressArgs) -> Self {
         Self::command(args.options, BrowserCommand::Press { key: args.key })
     }
 }
 
-impl From<SelectArgs> for Request {
+impl From<SelectArgs> for CommandRequest {
     fn from(SelectArgs { target: given, values, options }: SelectArgs) -> Self {
         Self::command(options, BrowserCommand::Select { target: target(&given), values })
     }
 }
 
-impl From<WaitArgs> for Request {
+impl From<WaitArgs> for CommandRequest {
     fn from(WaitArgs { text, gone, time, options }: WaitArgs) -> Self {
         let command = match (text, gone) {
             (Some(text), _) => BrowserCommand::WaitText { text },
@@ -275,25 +275,25 @@ impl From<WaitArgs> for Request {
     }
 }
 
-impl From<EvalArgs> for Request {
+impl From<EvalArgs> for CommandRequest {
     fn from(args: EvalArgs) -> Self {
         Self::command(args.options, BrowserCommand::Eval { script: args.script })
     }
 }
 
-impl From<ScreenshotArgs> for Request {
+impl From<ScreenshotArgs> for CommandRequest {
     fn from(ScreenshotArgs { file, full_page, annotate, options }: ScreenshotArgs) -> Self {
         Self { picture: file, ..Self::command(options, BrowserCommand::Screenshot { full_page, annotate }) }
     }
 }
 
-impl From<FindArgs> for Request {
+impl From<FindArgs> for CommandRequest {
     fn from(args: FindArgs) -> Self {
         Self::command(args.options, BrowserCommand::Find { text: args.text })
     }
 }
 
-impl TryFrom<TabsArgs> for Request {
+impl TryFrom<TabsArgs> for CommandRequest {
     type Error = CliError;
 
     fn try_from(TabsArgs { action, which, options }: TabsArgs) -> Result<Self, CliError> {
@@ -322,7 +322,7 @@ impl TryFrom<TabsArgs> for Request {
     }
 }
 
-impl TryFrom<CallArgs> for Request {
+impl TryFrom<CallArgs> for CommandRequest {
     type Error = CliError;
 
     fn try_from(CallArgs { tool, arguments: given, options }: CallArgs) -> Result<Self, CliError> {

@@ -15,7 +15,7 @@ use greenroom_core::settings::Resolved;
 use greenroom_gateway::control::{CommandAnswer, CommandCall};
 
 pub use args::{
-    CallArgs, ClickArgs, EvalArgs, FillArgs, FindArgs, OpenArgs, PlainArgs, PressArgs, Request,
+    CallArgs, ClickArgs, CommandRequest, EvalArgs, FillArgs, FindArgs, OpenArgs, PlainArgs, PressArgs,
     ScreenshotArgs, SelectArgs, TabsArgs, TypeArgs, WaitArgs,
 };
 
@@ -34,9 +34,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2 * 60 * 60);
 pub async fn run(
     resolved: &Resolved,
     config_sources: &ConfigSources,
-    request: Request,
+    request: CommandRequest,
 ) -> anyhow::Result<ExitCode> {
-    let Request { options, call, picture, starts_server } = request;
+    let CommandRequest { options, call, picture, starts_server } = request;
     let session = options.session(&config_sources.env)?;
     let call = CommandCall {
         session,

@@ -34,7 +34,7 @@ struct SkillAgent<'a> {
     documented: BTreeSet<String>,
     /// The session that it names in its commands; without one it leaves the name out.
     session: Option<&'static str>,
-    /// The MCP tools that it has beside the commands.
+    /// The MCP tools that the agent has in addition to the commands.
     mcp: Option<&'a HttpMcpClient>,
     page: PageKnowledge,
     printed_bytes: usize,

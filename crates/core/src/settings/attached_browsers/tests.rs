@@ -116,10 +116,10 @@ fn browsers_replace_the_built_in_pool() {
     assert_eq!(attached.engines().into_iter().collect::<Vec<_>>(), [EngineKind::Devtools]);
     assert!(attached.browsers[0].pool.headless, "no business of a browser that already runs");
 
-    let beside = format!("{one}\n[pools.A]\ninstances = 1\nis_default = true");
-    let beside = settings(&written(&beside));
-    assert_eq!((beside.instances().len(), beside.browsers.len()), (1, 1));
-    assert_eq!(beside.engines().len(), 2);
+    let with_pool = format!("{one}\n[pools.A]\ninstances = 1\nis_default = true");
+    let with_pool = settings(&written(&with_pool));
+    assert_eq!((with_pool.instances().len(), with_pool.browsers.len()), (1, 1));
+    assert_eq!(with_pool.engines().len(), 2);
 
     let chosen = format!("sessions.scope = 'connection'\n{one}");
     assert_eq!(settings(&written(&chosen)).sessions.scope, Scope::Connection);
