@@ -6,7 +6,9 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{
     Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind,
 };
-use greenroom_core::settings::{BROWSER_URL, BrowserFlag, SETTINGS, Setting, Settings, Shape, WS_ENDPOINT};
+use greenroom_core::settings::{
+    BROWSER_URL, BrowserFlag, FlagShape, SETTINGS, Setting, Settings, WS_ENDPOINT,
+};
 
 use crate::verb;
 
@@ -242,11 +244,11 @@ fn flag(setting: &Setting, defaults: &Settings) -> Arg {
         .help(format!("{doc} [default: {default}] [env: {}]", variables.join(", ")));
     match setting.shape() {
         // `--flag` or `--flag=false`: with a space, the next argument could be a verb.
-        Shape::Switch => {
+        FlagShape::Switch => {
             arg.value_name("BOOL").num_args(0..=1).require_equals(true).default_missing_value("true")
         }
-        Shape::One(name) => arg.value_name(name),
-        Shape::Many(name) => arg.value_name(name).action(ArgAction::Append),
+        FlagShape::One(name) => arg.value_name(name),
+        FlagShape::Many(name) => arg.value_name(name).action(ArgAction::Append),
     }
 }
 

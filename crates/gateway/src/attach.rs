@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use greenroom_core::{
     BoxFuture, Engine,
-    settings::{BROWSERS_MAX, EngineKind, When, browser_label, browser_tags, browser_url},
+    settings::{AutoOnOff, BROWSERS_MAX, EngineKind, browser_label, browser_tags, browser_url},
 };
 use greenroom_fleet::{BrowserSettings, BrowserStatus, FleetError, pool_name};
 use serde::Deserialize;
@@ -98,7 +98,7 @@ impl AttachError {
 /// Which callers may attach and detach browsers, and the code that can do it.
 #[derive(Clone)]
 pub struct AttachPolicy {
-    pub allowed: When,
+    pub allowed: AutoOnOff,
     /// Whether the configuration named browsers at the start.
     pub configured: bool,
     /// `None` where no browser can be attached at all.
@@ -108,16 +108,16 @@ pub struct AttachPolicy {
 impl AttachPolicy {
     /// A policy under which no caller may attach browsers.
     pub fn none() -> Self {
-        Self { allowed: When::Off, configured: false, attacher: None }
+        Self { allowed: AutoOnOff::Off, configured: false, attacher: None }
     }
 
     /// Whether a caller may attach browsers. `is_local` says whether the caller is this user on this machine.
     pub(crate) fn allows(&self, is_local: bool) -> bool {
         self.attacher.is_some()
             && match self.allowed {
-                When::On => true,
-                When::Off => false,
-                When::Auto => is_local && self.configured,
+                AutoOnOff::On => true,
+                AutoOnOff::Off => false,
+                AutoOnOff::Auto => is_local && self.configured,
             }
     }
 }
@@ -269,15 +269,15 @@ mod tests {
             AttachPolicy { allowed, configured, attacher: Some(Arc::new(Never)) }.allows(is_local)
         };
         for (allowed, configured, is_local, expected) in [
-            (When::Auto, true, true, true),
-            (When::Auto, true, false, false),
-            (When::Auto, false, true, false),
-            (When::On, false, false, true),
-            (When::Off, true, true, false),
+            (AutoOnOff::Auto, true, true, true),
+            (AutoOnOff::Auto, true, false, false),
+            (AutoOnOff::Auto, false, true, false),
+            (AutoOnOff::On, false, false, true),
+            (AutoOnOff::Off, true, true, false),
         ] {
             assert_eq!(may(allowed, configured, is_local), expected, "{allowed:?} {configured} {is_local}");
         }
-        assert!(!AttachPolicy { allowed: When::On, ..AttachPolicy::none() }.allows(true));
+        assert!(!AttachPolicy { allowed: AutoOnOff::On, ..AttachPolicy::none() }.allows(true));
     }
 
     /// The error for a bad URL, label or tag names the fault; the error for a start command says why it is refused.

@@ -9,7 +9,7 @@ use greenroom_core::{
     Reply, Seat, StartError, Tool, Toolset, View,
     lease::Strategy,
     raw,
-    settings::{Scope, ToolProfile, When},
+    settings::{AutoOnOff, Scope, ToolProfile},
 };
 use greenroom_fleet::{
     BrowserSettings, Fleet, FleetSettings, InstanceSettings, PoolSettings, PoolSize, Retry, pool_name,
@@ -107,7 +107,7 @@ pub(crate) fn gateway(pools: &[TestPool], scope: Scope, idle_timeout: Duration) 
             declared,
         },
         attaching: AttachPolicy {
-            allowed: When::Auto,
+            allowed: AutoOnOff::Auto,
             configured: false,
             attacher: Some(Arc::new(FakeAttach)),
         },

@@ -21,7 +21,7 @@ use anyhow::Context;
 use greenroom_core::{
     Policy, Records,
     port::RefusalSink,
-    settings::{Settings, When},
+    settings::{AutoOnOff, Settings},
 };
 use greenroom_engine::{
     launcher::Launcher,
@@ -147,9 +147,9 @@ impl App {
             gateway,
             starts_browsers_eagerly,
             connects_browsers_eagerly: match settings.attach.eager {
-                When::Auto => kind == ProcessKind::Server,
-                When::On => true,
-                When::Off => false,
+                AutoOnOff::Auto => kind == ProcessKind::Server,
+                AutoOnOff::On => true,
+                AutoOnOff::Off => false,
             },
             launcher,
             proxies,

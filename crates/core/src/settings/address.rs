@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::kind::{GivenValue, InvalidValue, Shape, ValueType};
+use super::value_type::{FlagShape, GivenValue, InvalidValue, ValueType};
 
 /// An address and a port. Names are not resolved: their meaning may change, and with it who can connect.
 pub(super) struct ListenAddress;
@@ -27,15 +27,15 @@ impl ValueType for ListenAddress {
         "an address and a port, such as `127.0.0.1:34501`".to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("ADDR".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("ADDR".to_owned())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::kind::tests::text;
+    use crate::settings::value_type::tests::text;
 
     /// An address is numbers with a port; `localhost`, the one name that means the same everywhere, is accepted too.
     #[test]

@@ -19,7 +19,7 @@ use crate::web_address;
 
 pub(super) use declared::BROWSERS;
 pub(super) use draft::{BrowserDraft, at_run_time, base, problems};
-pub(super) use key::{AppliesTo, NAMED, fit, fits};
+pub(super) use key::{AppliesTo, NAMED, applies_to, fits};
 pub use part::{HEADERS_MAX, LABEL_BYTES_MAX, TAGS_MAX, browser_label, browser_tags, browser_url};
 
 /// How many browsers may be attached at once. Each connected browser has an engine process of some 90 MB, so a higher

@@ -4,8 +4,8 @@
 use serde_json::Value as Json;
 
 use super::{
-    kind::{GivenValue, InvalidValue, Shape, ValueType},
     list::items,
+    value_type::{FlagShape, GivenValue, InvalidValue, ValueType},
 };
 
 /// The prefixes of flags that only greenroom may set, and why.
@@ -66,15 +66,15 @@ impl ValueType for BrowserArgs {
         "a list of flags such as `--disable-gpu` or `--lang=de`, none of greenroom's own".to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::Many("FLAG".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::Many("FLAG".to_owned())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::kind::tests::{text, toml};
+    use crate::settings::value_type::tests::{text, toml};
 
     /// Flags are accepted, as a list or as text; a page's address, and flags that greenroom sets itself, are refused.
     #[test]

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::{
     duration::with_unit,
-    kind::{GivenForm, GivenValue, InvalidValue, Shape, ValueType},
+    value_type::{FlagShape, GivenForm, GivenValue, InvalidValue, ValueType},
 };
 
 const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
@@ -37,15 +37,15 @@ impl ValueType for Bytes {
         )
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("SIZE".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("SIZE".to_owned())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::kind::tests::{text, toml};
+    use crate::settings::value_type::tests::{text, toml};
 
     /// Every unit, and bytes without one, read the same as text and in TOML; nonsense and overflow are refused.
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{fmt, marker::PhantomData};
 
-use super::kind::{GivenValue, InvalidValue, Shape, ValueType};
+use super::value_type::{FlagShape, GivenValue, InvalidValue, ValueType};
 use crate::lease::Strategy;
 
 /// An enum with a word for each variant.
@@ -104,7 +104,7 @@ words! {
     }
 
     /// Whether something is done by default, always, or never.
-    When {
+    AutoOnOff {
         /// As it suits the client.
         Auto = "auto",
         /// Always.
@@ -272,15 +272,15 @@ impl<T: ChoiceWords> ValueType for Choice<T> {
         format!("one of {}", words.join(", "))
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One(T::ALL.iter().map(|(word, _)| *word).collect::<Vec<_>>().join("|"))
+    fn shape(&self) -> FlagShape {
+        FlagShape::One(T::ALL.iter().map(|(word, _)| *word).collect::<Vec<_>>().join("|"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::kind::tests::{text, toml};
+    use crate::settings::value_type::tests::{text, toml};
 
     /// A word that users know from other versions of an engine is refused, in lists too, and the error says what to use.
     #[test]

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    declare::Setting,
-    grammar::PoolKeyPath,
     key::{INSTANCES, Key, KeyLevel},
-    kind::{GivenValue, InvalidValue, Switch, TextLine, ValueType},
     problem::Problem,
+    setting_macro::Setting,
     source::{Origin, SettingLocation},
     table::{Pool, Settings},
+    value_type::{GivenValue, InvalidValue, Switch, TextLine, ValueType},
+    variable_grammar::PoolKeyPath,
 };
 
 /// All declarations. Pools that variables declare are kept apart, because they replace a file's pool of the same name

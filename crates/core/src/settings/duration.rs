@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::kind::{GivenForm, GivenValue, InvalidValue, Shape, ValueType};
+use super::value_type::{FlagShape, GivenForm, GivenValue, InvalidValue, ValueType};
 
 /// The longest duration, in days. A year is as good as for ever for everything here, and adding it to the clock cannot
 /// overflow.
@@ -49,8 +49,8 @@ impl ValueType for Span {
         u64::try_from(value.as_millis()).ok()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("DURATION".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("DURATION".to_owned())
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::kind::tests::{text, toml};
+    use crate::settings::value_type::tests::{text, toml};
 
     fn ms(ms: u64) -> Result<Duration, InvalidValue> {
         Ok(Duration::from_millis(ms))

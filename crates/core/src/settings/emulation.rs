@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::kind::{GivenForm, GivenValue, InvalidValue, Shape, ValueType};
+use super::value_type::{FlagShape, GivenForm, GivenValue, InvalidValue, ValueType};
 use crate::page_size::SCALE_MAX;
 
 /// The longest language tag in use has about 35 letters, the longest name of a time zone about 32.
@@ -39,8 +39,8 @@ impl ValueType for Locale {
         "a language such as `en-GB`".to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("LANGUAGE".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("LANGUAGE".to_owned())
     }
 }
 
@@ -59,8 +59,8 @@ impl ValueType for TimeZone {
         "a time zone such as `Europe/Zurich`".to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("ZONE".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("ZONE".to_owned())
     }
 }
 
@@ -117,8 +117,8 @@ impl ValueType for GeoPosition {
         "latitude and longitude in degrees, such as `47.3769,8.5417`".to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("LATITUDE,LONGITUDE".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("LATITUDE,LONGITUDE".to_owned())
     }
 }
 
@@ -172,15 +172,15 @@ impl ValueType for ScaleFactor {
         format!("a number such as `2` or `2.625`, from 0.1 to {SCALE_MAX}")
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("NUMBER".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("NUMBER".to_owned())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::kind::tests::{text, toml};
+    use crate::settings::value_type::tests::{text, toml};
 
     /// Languages, time zones, places and scales are read as they are written; invalid ones are refused.
     #[test]

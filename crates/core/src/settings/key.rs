@@ -3,10 +3,10 @@
 
 use super::{
     SETTINGS,
-    declare::{Guard, Reach, Setting},
-    kind::{GivenValue, Switch, TextLine, ValueType, WholeNumber},
     problem::Problem,
+    setting_macro::{Guard, Setting, SettingLevel},
     source::SettingLocation,
+    value_type::{GivenValue, Switch, TextLine, ValueType, WholeNumber},
 };
 use crate::lease::INSTANCES_MAX;
 
@@ -104,8 +104,8 @@ impl Key {
     pub(super) fn is_of(self, level: KeyLevel) -> bool {
         match (self, level) {
             (_, KeyLevel::Default) => true,
-            (Self::Setting(setting), KeyLevel::Pool) => setting.reach >= Reach::Pool,
-            (Self::Setting(setting), KeyLevel::Instance) => setting.reach == Reach::Instance,
+            (Self::Setting(setting), KeyLevel::Pool) => setting.reach >= SettingLevel::Pool,
+            (Self::Setting(setting), KeyLevel::Instance) => setting.reach == SettingLevel::Instance,
             (Self::Setting(_), KeyLevel::Global) | (Self::Alias, KeyLevel::Instance) => true,
             (Self::Description, KeyLevel::Global) => true,
             (Self::Instances | Self::IsDefault | Self::Description, level) => level == KeyLevel::Pool,
@@ -138,7 +138,7 @@ impl Key {
         let upper = self.upper();
         let spelled = |pool: &str, instance: Option<&str>| spell(site.is_in_file(), pool, instance, self);
         let (whom, hint) = match (self, level) {
-            (Self::Setting(setting), _) if setting.reach == Reach::BuiltIn => (
+            (Self::Setting(setting), _) if setting.reach == SettingLevel::BuiltIn => (
                 "per pool",
                 format!("a declared pool has as many instances as its `{}`", Self::Instances.upper()),
             ),

@@ -14,12 +14,12 @@ use std::collections::BTreeSet;
 
 use super::{
     SETTINGS, Setting, Settings, compose,
-    declare::Guard,
     declared_pools::DeclaredPool,
     draft::Draft,
     key::{Key, KeyLevel, spell},
     problem::Problem,
     resolve::{Resolved, find, merge},
+    setting_macro::Guard,
     source::{Origin, SettingLocation, Sources},
     table::Pool,
 };

@@ -3,13 +3,13 @@
 
 use super::{
     ConfigFile, EngineKind, Guard, SETTINGS, Setting, Settings, Sources,
-    declare::Reach,
     problem::Problem,
     resolve,
     resolve::{
         merge,
         tests::{dotenv, environment, file, problems, sources},
     },
+    setting_macro::SettingLevel,
 };
 
 /// Two values of each setting, as TOML: the user's, and another one for the folder. The second number is the higher
@@ -101,11 +101,11 @@ fn ways(setting: &Setting, mine: &str, value: &str) -> Vec<Sources> {
     }
     let pool = "pools.A.is_default = true\npools.A.instances.count = 1";
     let variables = "PW_MCP_PROXY__A_INSTANCES=1\nPW_MCP_PROXY__A_IS_DEFAULT=true";
-    if setting.is_of_pools() && setting.reach >= Reach::Pool {
+    if setting.is_of_pools() && setting.reach >= SettingLevel::Pool {
         ways.push(over(mine, &format!("{pool}\npools.A.{name} = {value}")));
         ways.push(env(format!("{variables}\nPW_MCP_PROXY__A_{upper}={text}")));
     }
-    if setting.is_of_pools() && setting.reach == Reach::Instance {
+    if setting.is_of_pools() && setting.reach == SettingLevel::Instance {
         ways.push(over(mine, &format!("{pool}\npools.A.instances.0.{name} = {value}")));
         ways.push(env(format!("{variables}\nPW_MCP_PROXY__A__0_{upper}={text}")));
     }

@@ -4,7 +4,7 @@
 use globset::Glob;
 use serde_json::Value as Json;
 
-use super::kind::{GivenForm, GivenValue, InvalidValue, Shape, ValueType};
+use super::value_type::{FlagShape, GivenForm, GivenValue, InvalidValue, ValueType};
 
 /// Several values of one kind.
 pub(super) struct Many<K>(pub K);
@@ -37,10 +37,10 @@ impl<K: ValueType> ValueType for Many<K> {
         format!("a list; each entry is {}", self.0.allowed())
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> FlagShape {
         match self.0.shape() {
-            Shape::One(name) | Shape::Many(name) => Shape::Many(name),
-            Shape::Switch => Shape::Many("BOOL".to_owned()),
+            FlagShape::One(name) | FlagShape::Many(name) => FlagShape::Many(name),
+            FlagShape::Switch => FlagShape::Many("BOOL".to_owned()),
         }
     }
 }
@@ -71,8 +71,8 @@ impl ValueType for Globs {
         "a list of globs such as `browser_*`".to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::Many("GLOB".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::Many("GLOB".to_owned())
     }
 }
 
@@ -105,8 +105,8 @@ impl ValueType for Argv {
         "a program and its arguments, as a list or as text such as `node \"my server.js\"`".to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("COMMAND".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("COMMAND".to_owned())
     }
 }
 
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::settings::{
         choice::{Cap, Choice},
-        kind::tests::{text, toml},
+        value_type::tests::{text, toml},
     };
 
     fn strings(items: &[&str]) -> Result<Vec<String>, InvalidValue> {

@@ -13,16 +13,13 @@ mod bytes;
 mod check;
 mod choice;
 mod compose;
-mod declare;
 mod declared_pools;
 mod dotenv;
 mod draft;
 mod duration;
 mod emulation;
 mod engine_facts;
-mod grammar;
 mod key;
-mod kind;
 mod limits;
 mod list;
 mod nearest;
@@ -35,8 +32,11 @@ mod reference_browsers;
 mod reference_pools;
 mod resolve;
 mod server_url;
+mod setting_macro;
 mod source;
 mod table;
+mod value_type;
+mod variable_grammar;
 mod variables;
 mod viewport;
 mod web;
@@ -55,20 +55,19 @@ pub use attached_browsers::{
     browser_tags, browser_url,
 };
 pub use choice::{
-    Browser, Cap, Codegen, ColorScheme, EngineKind, ImageResponses, NetworkPreset, Permission, Pictures,
-    Responses, Scope, ToolProfile, When,
+    AutoOnOff, Browser, Cap, Codegen, ColorScheme, EngineKind, ImageResponses, NetworkPreset, Permission,
+    Pictures, Responses, Scope, ToolProfile,
 };
-pub use declare::{Guard, Reach, Section, Setting};
 pub use declared_pools::{DeclaredInstance, DeclaredPool};
 pub use duration::parse_duration;
 pub use emulation::{Geolocation, Scale};
 pub use engine_facts::{Attaching, EngineFacts};
 pub use key::KeyLevel;
-pub use kind::Shape;
 pub use network::NETWORK_RULES_MAX;
 pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use resolve::{Resolved, resolve};
+pub use setting_macro::{Guard, Section, Setting, SettingLevel};
 pub use source::{
     BROWSER_URL, BrowserFlag, CONFIG_FLAG, CONFIG_VARIABLE, ConfigFile, DotEnv, Origin, SESSION_VARIABLE,
     Sources, WS_ENDPOINT,
@@ -76,5 +75,6 @@ pub use source::{
 pub use table::{
     Attach, Blobs, Network, Pool, Records, SECTIONS, SETTINGS, Server, Sessions, Settings, Tools,
 };
+pub use value_type::FlagShape;
 pub use variables::is_ours;
 pub use viewport::Viewport;

@@ -4,9 +4,9 @@ use serde_json::Value as Json;
 
 use super::{
     choice::NetworkPreset,
-    kind::{GivenValue, InvalidValue, Shape, ValueType},
     list::{items, split_at_commas},
     table::{Pool, Settings},
+    value_type::{FlagShape, GivenValue, InvalidValue, ValueType},
 };
 use crate::network::{NetworkPolicy, NetworkRule};
 
@@ -46,8 +46,8 @@ impl ValueType for NetworkRules {
             .to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::Many("RULE".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::Many("RULE".to_owned())
     }
 }
 

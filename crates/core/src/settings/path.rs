@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::kind::{GivenValue, InvalidValue, Shape, ValueType};
+use super::value_type::{FlagShape, GivenValue, InvalidValue, ValueType};
 
 /// A file or folder. Relative paths start from [`GivenValue::base`], so the result is absolute.
 pub(super) struct FilePath;
@@ -30,8 +30,8 @@ impl ValueType for FilePath {
         "a path".to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("PATH".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("PATH".to_owned())
     }
 }
 
@@ -57,15 +57,15 @@ impl ValueType for ProgramPath {
         "a path, or the name of a program on `PATH`".to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("PATH".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("PATH".to_owned())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::kind::tests::{text, toml};
+    use crate::settings::value_type::tests::{text, toml};
 
     /// Relative paths start from the base, `~` is refused rather than taken literally, and only programs keep bare names.
     #[test]

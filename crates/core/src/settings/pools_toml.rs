@@ -6,13 +6,13 @@
 use std::path::Path;
 
 use super::{
-    grammar::{PoolKeyPath, bad_pool_name, instance_id, is_pool_name},
     key::{Key, spell},
-    kind::{GivenForm, GivenValue, display},
     nearest::nearest,
     problem::Problem,
     resolve::SettingsMerge,
     source::{ConfigFile, Origin, SettingLocation},
+    value_type::{GivenForm, GivenValue, display},
+    variable_grammar::{PoolKeyPath, bad_pool_name, instance_id, is_pool_name},
 };
 
 /// The name of the table that holds the pools.

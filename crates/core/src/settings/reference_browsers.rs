@@ -2,7 +2,7 @@
 
 use super::{
     SETTINGS,
-    attached_browsers::{AppliesTo, fit},
+    attached_browsers::{AppliesTo, applies_to},
     key::Key,
 };
 
@@ -58,18 +58,18 @@ pub(super) fn section() -> String {
     let mut page = GRAMMAR.to_owned();
     let of = |wanted: fn(AppliesTo) -> bool| {
         let keys = SETTINGS.iter().filter(|setting| setting.is_of_pools()).map(|setting| setting.name());
-        let keys = keys.filter(move |key| fit(key).is_some_and(wanted));
+        let keys = keys.filter(move |key| applies_to(key).is_some_and(wanted));
         keys.map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
     };
-    let fitting = of(|fit| fit == AppliesTo::Yes);
-    let isolated = of(|fit| fit == AppliesTo::Isolated);
+    let fitting = of(|applies_to| applies_to == AppliesTo::Yes);
+    let isolated = of(|applies_to| applies_to == AppliesTo::Isolated);
     page +=
         &format!("\nOf the keys of `[pool]` a browser takes {fitting}; with `isolated` also {isolated}, ");
     page += "which apply to a whole context and would otherwise affect the tabs of the browser's user; ";
     page += "the same holds for `network` and `devtools` in `caps`.\n";
     page += "greenroom refuses the other keys, for these reasons:\n\n| Key | Why not |\n|---|---|\n";
     for key in Key::all().filter(|key| key.name() != "url") {
-        if let Some(AppliesTo::No(why)) = fit(key.name()) {
+        if let Some(AppliesTo::No(why)) = applies_to(key.name()) {
             page += &format!("| `{}` | {why} |\n", key.name());
         }
     }

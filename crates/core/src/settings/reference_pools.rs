@@ -1,10 +1,10 @@
 //! The part of the reference page on declared pools: how they are written, which key goes where, and what mistakes mean.
 
 use super::{
-    declare::Reach,
     key::{INSTANCES, Key, KeyLevel},
-    kind::ValueType,
+    setting_macro::SettingLevel,
     table::Pool,
+    value_type::ValueType,
 };
 
 const GRAMMAR: &str = "
@@ -88,7 +88,7 @@ pub(super) fn section() -> String {
     page += "\n| Key | In TOML | Global | Pool | Instance | Default in declared pools |\n|---|---|---|---|---|---|\n";
     for key in Key::all() {
         let default = match key {
-            Key::Setting(setting) if setting.reach == Reach::BuiltIn => continue,
+            Key::Setting(setting) if setting.reach == SettingLevel::BuiltIn => continue,
             Key::Setting(setting) => format!("`{}`", setting.show_in(&defaults)),
             Key::Instances => format!("none: it must be set, to {}", INSTANCES.allowed()),
             Key::IsDefault => "`false`".to_owned(),

@@ -14,14 +14,14 @@ use super::{
     attached_browsers::{self, BROWSERS, BrowserDraft},
     check, compose, dotenv,
     draft::{self, Draft, Drafts},
-    grammar::PoolKeyPath,
     key::{Key, KeyLevel, spell},
-    kind::{GivenForm, GivenValue},
     limits,
     nearest::nearest,
     pools_toml::POOLS,
     problem::{Problem, Problems},
     source::{ConfigFile, DotEnv, Origin, SettingLocation, Sources},
+    value_type::{GivenForm, GivenValue},
+    variable_grammar::PoolKeyPath,
     variables::{Variables, is_ours},
 };
 

@@ -3,7 +3,7 @@
 
 use url::Url;
 
-use super::kind::{GivenForm, GivenValue, InvalidValue, Shape, ValueType};
+use super::value_type::{FlagShape, GivenForm, GivenValue, InvalidValue, ValueType};
 use crate::web_address::{HIDDEN, shown};
 
 /// Paths of a debugger's own pages, which people copy from their address bar. They mean the debugger.
@@ -87,15 +87,15 @@ impl ValueType for ServerUrl {
         self.allowed.to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("URL".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("URL".to_owned())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::kind::tests::{text, toml};
+    use crate::settings::value_type::tests::{text, toml};
 
     /// Debuggers have one form each: without a slash at the end, without the page that was copied, in lower case.
     #[test]

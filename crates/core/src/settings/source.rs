@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, fmt, path::PathBuf};
 
-use super::declare::Setting;
+use super::setting_macro::Setting;
 
 /// The variable and the flag that name the config file. They are not settings, since they decide where settings are
 /// read.

@@ -22,21 +22,21 @@ use super::{
     browser_args::BrowserArgs,
     bytes::Bytes,
     choice::{
-        Browser, Cap, Choice, Codegen, ColorScheme, EngineKind, ImageResponses, NetworkPreset, Permission,
-        Pictures, Responses, Scope, ToolProfile, When,
-    },
-    declare::{
-        Guard::{Guarded, Limit, LimitWith, Open},
-        Reach, Section, Setting, settings,
+        AutoOnOff, Browser, Cap, Choice, Codegen, ColorScheme, EngineKind, ImageResponses, NetworkPreset,
+        Permission, Pictures, Responses, Scope, ToolProfile,
     },
     declared_pools::DeclaredPool,
     duration::Span,
     emulation::{GeoPosition, Geolocation, Locale, Scale, ScaleFactor, TimeZone},
-    kind::{LogFilter, OrWord, Switch, TextLine, ValueType, WholeNumber},
     list::{Argv, Globs, Many},
     network::NetworkRules,
     path::{FilePath, ProgramPath},
     server_url::ServerUrl,
+    setting_macro::{
+        Guard::{Guarded, Limit, LimitWith, Open},
+        Section, Setting, SettingLevel, settings,
+    },
+    value_type::{LogFilter, OrWord, Switch, TextLine, ValueType, WholeNumber},
     viewport::{Viewport, ViewportSize},
     web::{Origins, ProxyUrl},
 };
@@ -187,10 +187,10 @@ settings! {
         /// Whether agents may attach and remove browsers while greenroom runs: with `auto`, agents on this machine
         /// may, if browsers to attach to are configured; with `on`, every agent may, also over HTTP; with `off`, none
         /// may.
-        "attach.changes" changes: When = When::Auto => Choice::<When>::ANY, Guarded;
+        "attach.changes" changes: AutoOnOff = AutoOnOff::Auto => Choice::<AutoOnOff>::ANY, Guarded;
         /// Whether greenroom connects to all configured browsers when it starts, or to each with its first call.
         /// `auto` connects at the start of `greenroom serve` only.
-        "attach.eager" eager: When = When::Auto => Choice::<When>::ANY, Open;
+        "attach.eager" eager: AutoOnOff = AutoOnOff::Auto => Choice::<AutoOnOff>::ANY, Open;
         /// How long greenroom waits after repeated failed attempts before it tries to reach a browser again.
         "attach.cooldown" cooldown: Duration = Duration::from_secs(60) => Span::POSITIVE, Open;
     }
@@ -202,168 +202,168 @@ settings! {
         /// pinned `chrome-devtools-mcp`, `custom` is any MCP server that `pool.command` starts or that listens at
         /// `pool.url`.
         "pool.engine" engine: EngineKind = EngineKind::Playwright
-            => Choice::<EngineKind>::ANY, LimitWith(&["tools.allow", "tools.deny"]), reach = Reach::Pool, fit = YES;
+            => Choice::<EngineKind>::ANY, LimitWith(&["tools.allow", "tools.deny"]), reach = SettingLevel::Pool, applies_to = YES;
         /// The program and arguments that start the custom engine. greenroom runs it without a shell.
         "pool.command" command: Vec<String> = Vec::new()
-            => Argv, Guarded, reach = Reach::Pool,
-            fit = no("it starts a custom engine; to start this browser, set `start_command`");
+            => Argv, Guarded, reach = SettingLevel::Pool,
+            applies_to = no("it starts a custom engine; to start this browser, set `start_command`");
         /// The address of a custom engine that already runs and speaks MCP over HTTP, instead of `pool.command`.
         "pool.url" url: Option<String> = None
-            => OrWord("unset", ServerUrl::MCP), Guarded, reach = Reach::Pool, fit = CUSTOM;
+            => OrWord("unset", ServerUrl::MCP), Guarded, reach = SettingLevel::Pool, applies_to = CUSTOM;
         /// Whether each session has its own browser context, which ends with the session. If not, each instance is
         /// one browser with a permanent profile, for one owner.
-        "pool.isolated" isolated: bool = true => Switch, Limit, fit = YES;
+        "pool.isolated" isolated: bool = true => Switch, Limit, applies_to = YES;
         /// How many isolated sessions one instance holds at once; 1 in declared pools. With the custom engine each
         /// session is a process of its own, or an MCP session at `pool.url`. With the devtools engine each session is
         /// a Node process and a browser of its own.
-        "pool.slots" slots: usize = 16 => WholeNumber(1..=SLOTS_MAX), Limit, fit = YES;
+        "pool.slots" slots: usize = 16 => WholeNumber(1..=SLOTS_MAX), Limit, applies_to = YES;
         /// How many instances may run at once. greenroom starts another one when all slots are taken.
         "pool.instances_max" instances_max: usize = 8
-            => WholeNumber(1..=INSTANCES_MAX), Limit, reach = Reach::BuiltIn, fit = ONE;
+            => WholeNumber(1..=INSTANCES_MAX), Limit, reach = SettingLevel::BuiltIn, applies_to = ONE;
         /// How many browser contexts greenroom keeps open in advance, so that a new session does not wait for one.
         /// Each takes a free slot, and greenroom starts an instance for it if necessary. `auto` is 1 in the built-in
         /// pool of `greenroom serve`, and 0 otherwise.
         "pool.warm" warm: Option<usize> = None
-            => OrWord("auto", WholeNumber(0..=64)), Limit, reach = Reach::Pool,
-            fit = no("greenroom opens nothing in a running browser in advance");
+            => OrWord("auto", WholeNumber(0..=64)), Limit, reach = SettingLevel::Pool,
+            applies_to = no("greenroom opens nothing in a running browser in advance");
         /// Whether instances of declared pools start with the first call that needs them, instead of when greenroom
         /// starts.
-        "pool.lazy" lazy: bool = false => Switch, Open, fit = no("`attach.eager` says when browsers are connected");
+        "pool.lazy" lazy: bool = false => Switch, Open, applies_to = no("`attach.eager` says when browsers are connected");
         /// greenroom stops an instance that no session has used for this long. With `pool.warm` it keeps the last
         /// one.
         "pool.instance_idle" instance_idle: Duration = Duration::from_secs(300)
-            => Span::POSITIVE, Limit, reach = Reach::BuiltIn, fit = ONE;
+            => Span::POSITIVE, Limit, reach = SettingLevel::BuiltIn, applies_to = ONE;
         /// How long a call waits for a free slot. With `0` greenroom refuses the call at once if all slots are taken. If an
         /// instance is about to start, the call waits for it a little longer.
         "pool.lease_timeout" lease_timeout: Duration = Duration::from_secs(30)
-            => Span::FROM_ZERO, Open, reach = Reach::Pool, fit = YES;
+            => Span::FROM_ZERO, Open, reach = SettingLevel::Pool, applies_to = YES;
         /// Which free instance a call gets that names none: `fifo` picks the one that became free first,
         /// `round_robin` the next in turn, `least_used` the one with the fewest leases, `sticky` the one that the
         /// same session or owner used last. `auto` is `fifo` in declared pools; the built-in pool fills one instance
         /// before the next.
         "pool.lease_strategy" lease_strategy: Option<Strategy> = None
-            => OrWord("auto", Choice::<Strategy>::ANY), Open, reach = Reach::Pool, fit = ONE;
+            => OrWord("auto", Choice::<Strategy>::ANY), Open, reach = SettingLevel::Pool, applies_to = ONE;
         /// How often greenroom checks whether each instance answers.
-        "pool.health_interval" health_interval: Duration = Duration::from_secs(20) => Span::POSITIVE, Open, fit = YES;
+        "pool.health_interval" health_interval: Duration = Duration::from_secs(20) => Span::POSITIVE, Open, applies_to = YES;
         /// How long an instance may take to answer a health check.
-        "pool.health_timeout" health_timeout: Duration = Duration::from_secs(5) => Span::POSITIVE, Open, fit = YES;
+        "pool.health_timeout" health_timeout: Duration = Duration::from_secs(5) => Span::POSITIVE, Open, applies_to = YES;
         /// How many times within five minutes greenroom restarts an instance before it gives it up as failed.
         "pool.restarts" restarts: usize = 3
-            => WholeNumber(0..=100), Open, fit = no("greenroom reconnects to a lost browser until it is back; see `attach.cooldown`");
+            => WholeNumber(0..=100), Open, applies_to = no("greenroom reconnects to a lost browser until it is back; see `attach.cooldown`");
         /// How long a call may take; 30 s in declared pools. A call that asks for a longer wait itself extends it.
-        "pool.timeout" timeout: Duration = Duration::from_secs(90) => Span::POSITIVE, Open, fit = YES;
+        "pool.timeout" timeout: Duration = Duration::from_secs(90) => Span::POSITIVE, Open, applies_to = YES;
         /// Replaces the setting `responses` for this pool; `inherit` takes its value.
         "pool.responses" responses: Option<Responses> = None
-            => OrWord("inherit", Choice::<Responses>::ANY), Open, reach = Reach::Pool, fit = YES;
+            => OrWord("inherit", Choice::<Responses>::ANY), Open, reach = SettingLevel::Pool, applies_to = YES;
         /// Replaces the setting `pictures` for this pool; `inherit` takes its value.
         "pool.pictures" pictures: Option<Pictures> = None
-            => OrWord("inherit", Choice::<Pictures>::ANY), Open, reach = Reach::Pool, fit = YES;
+            => OrWord("inherit", Choice::<Pictures>::ANY), Open, reach = SettingLevel::Pool, applies_to = YES;
         /// Whether browsers run without a window.
-        "pool.headless" headless: bool = true => Switch, Open, alias = Some("HEADLESS"), fit = RUNS;
+        "pool.headless" headless: bool = true => Switch, Open, alias = Some("HEADLESS"), applies_to = RUNS;
         /// Which browser greenroom starts; `auto` is the best Chromium that is installed. `firefox` and `webkit` hold
         /// one session per instance.
-        "pool.browser" browser: Browser = Browser::Auto => Choice::<Browser>::ANY, Limit, fit = RUNS;
+        "pool.browser" browser: Browser = Browser::Auto => Choice::<Browser>::ANY, Limit, applies_to = RUNS;
         /// The browser's executable, instead of the one that greenroom finds for `pool.browser`.
-        "pool.executable_path" executable_path: Option<PathBuf> = None => OrWord("unset", FilePath), Guarded, fit = RUNS;
+        "pool.executable_path" executable_path: Option<PathBuf> = None => OrWord("unset", FilePath), Guarded, applies_to = RUNS;
         /// Runs engine and browser on Windows, from within WSL: `cmd.exe` starts the pinned engine there.
-        "pool.wsl_windows" wsl_windows: bool = false => Switch, Limit, fit = RUNS;
+        "pool.wsl_windows" wsl_windows: bool = false => Switch, Limit, applies_to = RUNS;
         /// Uses a browser that is already open, through the Playwright extension installed in it.
         "pool.extension" extension: bool = false
-            => Switch, Guarded, fit = no("the extension is a setting of pools, not of attached browsers");
+            => Switch, Guarded, applies_to = no("the extension is a setting of pools, not of attached browsers");
         /// The folder for the profiles of instances that are not isolated. Each instance has a subfolder named by its
         /// ID. When unset, the folder is in `data_dir`.
-        "pool.user_data_dir" user_data_dir: Option<PathBuf> = None => OrWord("unset", FilePath), Guarded, fit = RUNS;
+        "pool.user_data_dir" user_data_dir: Option<PathBuf> = None => OrWord("unset", FilePath), Guarded, applies_to = RUNS;
         /// A file of cookies and local storage, in Playwright's format, with which isolated sessions begin.
         "pool.storage_state" storage_state: Option<PathBuf> = None
-            => OrWord("unset", FilePath), Guarded, fit = ISOLATED, only = PLAYWRIGHT;
+            => OrWord("unset", FilePath), Guarded, applies_to = ISOLATED, only = PLAYWRIGHT;
         /// Whether greenroom starts the browser without its process sandbox. `auto` does so only as root, because
         /// Chromium refuses to start with its sandbox as root.
-        "pool.no_sandbox" no_sandbox: Option<bool> = None => OrWord("auto", Switch), Guarded, fit = RUNS;
+        "pool.no_sandbox" no_sandbox: Option<bool> = None => OrWord("auto", Switch), Guarded, applies_to = RUNS;
         /// The size of a new page, in CSS pixels.
         "pool.viewport_size" viewport_size: Viewport = Viewport { width: 1280, height: 720 }
-            => ViewportSize, Open, fit = ISOLATED;
+            => ViewportSize, Open, applies_to = ISOLATED;
         /// Optional groups of engine tools to switch on.
         "pool.caps" caps: Vec<Cap> = Vec::new()
-            => Many(Choice::<Cap>::ANY), Guarded, reach = Reach::Pool, fit = YES, only = PLAYWRIGHT;
+            => Many(Choice::<Cap>::ANY), Guarded, reach = SettingLevel::Pool, applies_to = YES, only = PLAYWRIGHT;
         /// Scripts that run in every page before the page's own scripts.
         "pool.init_script" init_script: Vec<PathBuf> = Vec::new()
-            => Many(FilePath), Guarded, fit = ISOLATED, only = PLAYWRIGHT;
+            => Many(FilePath), Guarded, applies_to = ISOLATED, only = PLAYWRIGHT;
         /// The only origins from which pages may load; an empty list allows all. This filter of the engine is not a
         /// security boundary: redirects pass it.
-        "pool.allowed_origins" allowed_origins: Vec<String> = Vec::new() => Origins, Limit, fit = ISOLATED;
+        "pool.allowed_origins" allowed_origins: Vec<String> = Vec::new() => Origins, Limit, applies_to = ISOLATED;
         /// Origins from which pages may not load, even if `pool.allowed_origins` has them.
-        "pool.blocked_origins" blocked_origins: Vec<String> = Vec::new() => Origins, Limit, fit = ISOLATED;
+        "pool.blocked_origins" blocked_origins: Vec<String> = Vec::new() => Origins, Limit, applies_to = ISOLATED;
         /// An HTTP proxy through which greenroom's own proxy sends the browsers' traffic.
-        "pool.proxy_server" proxy_server: Option<String> = None => OrWord("unset", ProxyUrl), Guarded, fit = RUNS;
+        "pool.proxy_server" proxy_server: Option<String> = None => OrWord("unset", ProxyUrl), Guarded, applies_to = RUNS;
         /// Replaces the setting `network.preset` for this pool; `inherit` takes its value.
         "pool.network_preset" network_preset: Option<NetworkPreset> = None
-            => OrWord("inherit", Choice::<NetworkPreset>::ANY), Guarded, reach = Reach::Pool, fit = RUNS;
+            => OrWord("inherit", Choice::<NetworkPreset>::ANY), Guarded, reach = SettingLevel::Pool, applies_to = RUNS;
         /// Replaces the setting `network.allow` for this pool; `inherit` takes its value.
         "pool.network_allow" network_allow: Option<Vec<NetworkRule>> = None
-            => OrWord("inherit", NetworkRules), Guarded, reach = Reach::Pool, fit = RUNS;
+            => OrWord("inherit", NetworkRules), Guarded, reach = SettingLevel::Pool, applies_to = RUNS;
         /// What the browsers of this pool may not reach, in addition to the setting `network.deny`.
         "pool.network_deny" network_deny: Option<Vec<NetworkRule>> = None
-            => OrWord("inherit", NetworkRules), Guarded, reach = Reach::Pool, fit = RUNS;
+            => OrWord("inherit", NetworkRules), Guarded, reach = SettingLevel::Pool, applies_to = RUNS;
         /// Whether the engine writes its log of each session into the session's folder.
-        "pool.save_session" save_session: bool = false => Switch, Limit, fit = YES, only = PLAYWRIGHT;
+        "pool.save_session" save_session: bool = false => Switch, Limit, applies_to = YES, only = PLAYWRIGHT;
         /// The folder for files that the engine names itself, instead of the session's own folder.
-        "pool.output_dir" output_dir: Option<PathBuf> = None => OrWord("unset", FilePath), Guarded, fit = YES;
+        "pool.output_dir" output_dir: Option<PathBuf> = None => OrWord("unset", FilePath), Guarded, applies_to = YES;
         /// Whether answers contain images: `allow`, `omit`, or `only` for images without the text.
         "pool.image_responses" image_responses: ImageResponses = ImageResponses::Allow
-            => Choice::<ImageResponses>::ANY, Limit, fit = YES, only = PLAYWRIGHT;
+            => Choice::<ImageResponses>::ANY, Limit, applies_to = YES, only = PLAYWRIGHT;
         /// How long one action, such as a click, may take in the engine; the engine's own default when unset.
         "pool.timeout_action" timeout_action: Option<Duration> = None
-            => OrWord("unset", Span::FROM_ZERO), Open, fit = YES, only = PLAYWRIGHT;
+            => OrWord("unset", Span::FROM_ZERO), Open, applies_to = YES, only = PLAYWRIGHT;
         /// How long a navigation may take in the engine; the engine's own default when unset.
         "pool.timeout_navigation" timeout_navigation: Option<Duration> = None
-            => OrWord("unset", Span::FROM_ZERO), Open, fit = YES, only = PLAYWRIGHT;
+            => OrWord("unset", Span::FROM_ZERO), Open, applies_to = YES, only = PLAYWRIGHT;
         /// How long the engine always waits after an action. When unset, greenroom observes the page, and the answer
         /// follows as soon as no timer, request, navigation or animation of that action is pending, after 500 ms at
         /// the latest.
         "pool.timeout_settle" timeout_settle: Option<Duration> = None
-            => OrWord("unset", Span::FROM_ZERO), Open, fit = YES, only = PLAYWRIGHT;
+            => OrWord("unset", Span::FROM_ZERO), Open, applies_to = YES, only = PLAYWRIGHT;
         /// The `User-Agent` that browsers send, instead of their own.
-        "pool.user_agent" user_agent: Option<String> = None => OrWord("unset", TextLine("TEXT")), Open, fit = ISOLATED;
+        "pool.user_agent" user_agent: Option<String> = None => OrWord("unset", TextLine("TEXT")), Open, applies_to = ISOLATED;
         /// Whether browsers accept invalid TLS certificates.
-        "pool.ignore_https_errors" ignore_https_errors: bool = false => Switch, Guarded, fit = ISOLATED;
+        "pool.ignore_https_errors" ignore_https_errors: bool = false => Switch, Guarded, applies_to = ISOLATED;
         /// The device that pages emulate, by Playwright's name for it, such as `iPhone 15`.
         "pool.device" device: Option<String> = None
-            => OrWord("unset", TextLine("NAME")), Open, fit = ISOLATED, only = PLAYWRIGHT;
+            => OrWord("unset", TextLine("NAME")), Open, applies_to = ISOLATED, only = PLAYWRIGHT;
         /// The language that browsers ask sites for and in which they format numbers and dates.
-        "pool.locale" locale: Option<String> = None => OrWord("unset", Locale), Open, fit = ISOLATED, only = PLAYWRIGHT;
+        "pool.locale" locale: Option<String> = None => OrWord("unset", Locale), Open, applies_to = ISOLATED, only = PLAYWRIGHT;
         /// The time zone of pages.
         "pool.timezone" timezone: Option<String> = None
-            => OrWord("unset", TimeZone), Open, fit = ISOLATED, only = PLAYWRIGHT;
+            => OrWord("unset", TimeZone), Open, applies_to = ISOLATED, only = PLAYWRIGHT;
         /// The position that browsers report to pages. Pages learn it only if `pool.permissions` has `geolocation`.
         "pool.geolocation" geolocation: Option<Geolocation> = None
-            => OrWord("unset", GeoPosition), Open, fit = ISOLATED, only = PLAYWRIGHT;
+            => OrWord("unset", GeoPosition), Open, applies_to = ISOLATED, only = PLAYWRIGHT;
         /// Permissions that pages have without asking. The clipboard is not among them: Chromium has one clipboard
         /// for all sessions of a browser. Copying and pasting work without a permission.
         "pool.permissions" permissions: Vec<Permission> = Vec::new()
-            => Many(Choice::<Permission>::ANY), Guarded, fit = ISOLATED, only = PLAYWRIGHT;
+            => Many(Choice::<Permission>::ANY), Guarded, applies_to = ISOLATED, only = PLAYWRIGHT;
         /// The colour scheme that browsers report to pages; `light` when unset.
         "pool.color_scheme" color_scheme: Option<ColorScheme> = None
-            => OrWord("unset", Choice::<ColorScheme>::ANY), Open, fit = ISOLATED, only = PLAYWRIGHT;
+            => OrWord("unset", Choice::<ColorScheme>::ANY), Open, applies_to = ISOLATED, only = PLAYWRIGHT;
         /// How many device pixels one CSS pixel has in each direction; 1 when unset.
         "pool.device_scale_factor" device_scale_factor: Option<Scale> = None
-            => OrWord("unset", ScaleFactor), Open, fit = ISOLATED, only = PLAYWRIGHT;
+            => OrWord("unset", ScaleFactor), Open, applies_to = ISOLATED, only = PLAYWRIGHT;
         /// Whether scripts of the engine and of `pool.init_script` may do what a page's content security policy
         /// forbids.
-        "pool.bypass_csp" bypass_csp: bool = false => Switch, Guarded, fit = ISOLATED, only = PLAYWRIGHT;
+        "pool.bypass_csp" bypass_csp: bool = false => Switch, Guarded, applies_to = ISOLATED, only = PLAYWRIGHT;
         /// The attribute in which locators look for test ids; `data-testid` when unset.
         "pool.test_id_attribute" test_id_attribute: Option<String> = None
-            => OrWord("unset", TextLine("NAME")), Open, fit = YES, only = PLAYWRIGHT;
+            => OrWord("unset", TextLine("NAME")), Open, applies_to = YES, only = PLAYWRIGHT;
         /// Whether snapshots show the position and size of every element. They become half as long again, or longer.
-        "pool.snapshot_boxes" snapshot_boxes: bool = false => Switch, Open, fit = YES, only = PLAYWRIGHT;
+        "pool.snapshot_boxes" snapshot_boxes: bool = false => Switch, Open, applies_to = YES, only = PLAYWRIGHT;
         /// The programming language in which answers show the code of an action.
         "pool.codegen" codegen: Codegen = Codegen::Typescript
-            => Choice::<Codegen>::ANY, Open, fit = YES, only = PLAYWRIGHT;
+            => Choice::<Codegen>::ANY, Open, applies_to = YES, only = PLAYWRIGHT;
         /// A file of `NAME=value` lines. The engine replaces these values by `<secret>NAME</secret>` in answers, and
         /// agents type a value by its name. This is not a security boundary: a page can show a value in another form.
         "pool.secrets_file" secrets_file: Option<PathBuf> = None
-            => OrWord("unset", FilePath), Guarded, fit = YES, only = PLAYWRIGHT;
+            => OrWord("unset", FilePath), Guarded, applies_to = YES, only = PLAYWRIGHT;
         /// Further command-line flags for browsers that greenroom starts.
-        "pool.browser_args" browser_args: Vec<String> = Vec::new() => BrowserArgs, Guarded, fit = RUNS;
+        "pool.browser_args" browser_args: Vec<String> = Vec::new() => BrowserArgs, Guarded, applies_to = RUNS;
     }
 }
 
@@ -372,7 +372,7 @@ mod tests {
     use std::{collections::BTreeSet, path::Path};
 
     use super::*;
-    use crate::settings::kind::{GivenForm, GivenValue};
+    use crate::settings::value_type::{GivenForm, GivenValue};
 
     /// Keys, variables and flags are each unique, and every key belongs to a declared section.
     #[test]

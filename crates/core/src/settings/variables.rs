@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use super::{
     SETTINGS, Setting,
-    grammar::{self, PoolKeyPath, VariableName},
     key::Key,
-    kind::{GivenForm, GivenValue},
     nearest::nearest,
     problem::Problem,
     resolve::{SettingLabel, SettingsMerge, find},
     source::{CONFIG_FLAG, CONFIG_VARIABLE, Origin, SESSION_VARIABLE, SettingLocation},
+    value_type::{GivenForm, GivenValue},
+    variable_grammar::{self, PoolKeyPath, VariableName},
 };
 
 const PREFIX: &str = "GREENROOM_";
@@ -30,8 +30,8 @@ fn is_internal(variable: &str) -> bool {
 pub fn is_ours(variable: &str) -> bool {
     let prefixed = variable.starts_with(PREFIX) && !is_internal(variable);
     prefixed
-        || variable.starts_with(grammar::PREFIX)
-        || grammar::renamed(variable).is_some()
+        || variable.starts_with(variable_grammar::PREFIX)
+        || variable_grammar::renamed(variable).is_some()
         || SETTINGS.iter().any(|setting| setting.alias == Some(variable))
 }
 
@@ -58,16 +58,17 @@ impl SettingsMerge<'_> {
     pub(super) fn variables(&mut self, from: &Variables, mut variables: Vec<(String, Option<String>)>) {
         // Later variables win, so this sorts the names: `GREENROOM_…` comes last, a plain name such as
         // `HEADLESS` first.
-        variables.sort_by_key(|(name, _)| (name.starts_with(PREFIX), name.starts_with(grammar::PREFIX)));
+        variables
+            .sort_by_key(|(name, _)| (name.starts_with(PREFIX), name.starts_with(variable_grammar::PREFIX)));
         for (name, value) in variables {
-            if let Some(new) = grammar::renamed(&name) {
+            if let Some(new) = variable_grammar::renamed(&name) {
                 // An empty value of a plain name sets nothing.
                 if value.as_deref() != Some("") {
                     self.problems.push(Problem::Renamed { variable: name, place: from.place(), new });
                 }
                 continue;
             }
-            match grammar::read(&name) {
+            match variable_grammar::read(&name) {
                 None => self.setting(from, &name, value.as_deref()),
                 Some(Err(misnamed)) => self.problems.push(misnamed.problem(&name, &from.place())),
                 Some(Ok(VariableName::Global(Key::Setting(setting)))) => {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::kind::{GivenValue, InvalidValue, Shape, ValueType};
+use super::value_type::{FlagShape, GivenValue, InvalidValue, ValueType};
 use crate::page_size::{self, PIXELS_MAX, SIDE_MAX};
 
 /// The size of a page in CSS pixels.
@@ -45,15 +45,15 @@ impl ValueType for ViewportSize {
         )
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("WxH".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("WxH".to_owned())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::kind::tests::text;
+    use crate::settings::value_type::tests::text;
 
     /// A viewport is two sides within what Chromium can paint.
     #[test]

@@ -4,8 +4,8 @@
 use serde_json::Value as Json;
 
 use super::{
-    kind::{GivenForm, GivenValue, InvalidValue, Shape, ValueType},
     list::{items, split_at_commas},
+    value_type::{FlagShape, GivenForm, GivenValue, InvalidValue, ValueType},
 };
 
 /// Origins, as the engine takes them: `https://example.com`, with a port or `:*`, or a host alone for every scheme. As
@@ -35,8 +35,8 @@ impl ValueType for Origins {
         "a list of origins such as `https://example.com`, `http://localhost:*` or `example.com`".to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::Many("ORIGIN".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::Many("ORIGIN".to_owned())
     }
 }
 
@@ -103,8 +103,8 @@ impl ValueType for ProxyUrl {
             .to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("URL".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("URL".to_owned())
     }
 }
 
@@ -176,7 +176,7 @@ fn is_port(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::kind::tests::{text, toml};
+    use crate::settings::value_type::tests::{text, toml};
 
     /// Origins and hosts are taken in both separations; paths, other schemes and typing mistakes are named.
     #[test]

@@ -6,7 +6,7 @@ mod tags;
 
 use std::collections::BTreeSet;
 
-use greenroom_core::{Records, record::RecordFilter, settings::When};
+use greenroom_core::{Records, record::RecordFilter, settings::AutoOnOff};
 use tokio::time::timeout;
 
 use super::*;
@@ -204,7 +204,7 @@ async fn browser_index_is_shown_with_several() {
 #[tokio::test]
 async fn attach_tools_are_shown_to_allowed_callers() {
     let own = ["list_browsers", "reconnect_browser", "connect_browser", "disconnect_browser"];
-    let check = async |changes: When, configured: bool, is_local: bool, expected: &[&str]| {
+    let check = async |changes: AutoOnOff, configured: bool, is_local: bool, expected: &[&str]| {
         let browsers = if configured { &[ONE][..] } else { &[] };
         let (gateway, folder) = testing::attached(&[BUILT_IN], browsers, Scope::Call);
         let mut gateway = Arc::into_inner(gateway).unwrap();
@@ -226,11 +226,11 @@ async fn attach_tools_are_shown_to_allowed_callers() {
             }
         }
     };
-    check(When::Auto, true, true, &own).await;
-    check(When::Auto, true, false, &own[..2]).await;
-    check(When::Auto, false, true, &[]).await;
-    check(When::On, false, false, &own[..3]).await;
-    check(When::Off, true, true, &own[..2]).await;
+    check(AutoOnOff::Auto, true, true, &own).await;
+    check(AutoOnOff::Auto, true, false, &own[..2]).await;
+    check(AutoOnOff::Auto, false, true, &[]).await;
+    check(AutoOnOff::On, false, false, &own[..3]).await;
+    check(AutoOnOff::Off, true, true, &own[..2]).await;
 }
 
 /// Changes are found in a session's records: a call without a session is refused before it runs, with a hint how to get

@@ -3,14 +3,14 @@
 
 use std::path::Path;
 
-use super::{AppliesTo, NAMED, draft::BrowserDraft, fit, key::names};
+use super::{AppliesTo, NAMED, applies_to, draft::BrowserDraft, key::names};
 use crate::settings::{
     key::Key,
-    kind::{GivenForm, GivenValue},
     nearest::nearest,
     problem::Problem,
     resolve::SettingsMerge,
     source::{ConfigFile, Origin, SettingLocation},
+    value_type::{GivenForm, GivenValue},
 };
 
 /// The name of the list that holds the browsers.
@@ -55,7 +55,7 @@ impl SettingsMerge<'_> {
         for (name, value) in table {
             let given = GivenValue { written: GivenForm::Toml(value), base };
             let site = site(file, format!("{}.{}", declared_by.name, name.escape_debug()));
-            let taken = match (NAMED.into_iter().find(|key| key == name), Key::find(name), fit(name)) {
+            let taken = match (NAMED.into_iter().find(|key| key == name), Key::find(name), applies_to(name)) {
                 (Some(key), ..) => draft.name(key, given, site),
                 (_, _, Some(AppliesTo::No(why))) => Err(Problem::Conflict {
                     message: format!("{site} means nothing to a browser that is attached to"),

@@ -12,14 +12,14 @@ use crate::{
     settings::{
         SETTINGS,
         check::of_other_engines,
-        declare::Setting,
         draft::Layer,
-        kind::{GivenValue, InvalidValue, ValueType},
         problem::Problem,
         resolve::Resolved,
         server_url::ServerUrl,
+        setting_macro::Setting,
         source::{Origin, SettingLocation},
         table::{Pool, Settings},
+        value_type::{GivenValue, InvalidValue, ValueType},
     },
     web_address::{ServerAddress, shown},
 };
@@ -156,7 +156,7 @@ fn drop_inapplicable_settings(pool: &mut Pool, is_own: impl Fn(&str) -> bool) {
         let name = setting.name();
         let wall = matches!(name, "allowed_origins" | "blocked_origins");
         let meaningless = foreign.iter().any(|(other, _)| *other == name)
-            || setting.fit == Some(AppliesTo::Isolated) && !pool.isolated;
+            || setting.applies_to == Some(AppliesTo::Isolated) && !pool.isolated;
         if meaningless && !wall && !is_own(name) {
             (setting.copy)(&defaults, &mut whole);
         }

@@ -5,9 +5,9 @@
 use super::BrowserDraft;
 use crate::{
     settings::{
-        kind::{GivenForm, GivenValue},
         resolve::SettingsMerge,
         source::{BrowserFlag, Origin, SettingLocation},
+        value_type::{GivenForm, GivenValue},
     },
     web_address::shown,
 };

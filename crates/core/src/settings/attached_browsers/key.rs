@@ -1,7 +1,7 @@
 //! The keys of an attached browser: its own, and the pool settings that apply to a running browser. A test below makes
 //! the author of a new pool setting decide that, in the table of settings.
 
-use crate::settings::{SETTINGS, declare::Setting, key::Key};
+use crate::settings::{SETTINGS, key::Key, setting_macro::Setting};
 
 /// The keys that only an attached browser has. A pool has a `url` too, with another meaning.
 pub(in crate::settings) const NAMED: [&str; 5] = ["url", "label", "tags", "headers", "start_command"];
@@ -33,9 +33,9 @@ pub(in crate::settings) mod fits {
 }
 
 /// Whether the pool key `name` applies to a browser. `None` if pools have no such key.
-pub(in crate::settings) fn fit(name: &str) -> Option<AppliesTo> {
+pub(in crate::settings) fn applies_to(name: &str) -> Option<AppliesTo> {
     match Key::find(name)? {
-        Key::Setting(setting) => setting.fit,
+        Key::Setting(setting) => setting.applies_to,
         Key::Instances => fits::ONE,
         Key::IsDefault => fits::no("calls choose a browser with `browserIndex`"),
         Key::Description => fits::no("`label` and `tags` say what it is"),
@@ -56,7 +56,7 @@ mod tests {
     /// Every pool setting says whether it applies to browsers, and no other setting does.
     #[test]
     fn every_pool_key_is_classified() {
-        assert!(Key::all().all(|key| fit(key.name()).is_some()));
-        assert!(SETTINGS.iter().all(|setting| setting.fit.is_some() == setting.is_of_pools()));
+        assert!(Key::all().all(|key| applies_to(key.name()).is_some()));
+        assert!(SETTINGS.iter().all(|setting| setting.applies_to.is_some() == setting.is_of_pools()));
     }
 }

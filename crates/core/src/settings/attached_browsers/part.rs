@@ -2,9 +2,9 @@
 //! starts it. Each is read from TOML and from text in the same way.
 
 use crate::settings::{
-    kind::{GivenForm, GivenValue, InvalidValue, Shape, ValueType},
     list::{Argv, items, split_at_commas},
     server_url::ServerUrl,
+    value_type::{FlagShape, GivenForm, GivenValue, InvalidValue, ValueType},
 };
 
 use super::Header;
@@ -67,8 +67,8 @@ impl ValueType for BrowserLabel {
         format!("a name of at most {LABEL_BYTES_MAX} bytes that is no number")
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("LABEL".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("LABEL".to_owned())
     }
 }
 
@@ -108,8 +108,8 @@ impl ValueType for BrowserTags {
         format!("a list of at most {TAGS_MAX} names of at most {LABEL_BYTES_MAX} bytes each")
     }
 
-    fn shape(&self) -> Shape {
-        Shape::Many("TAG".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::Many("TAG".to_owned())
     }
 }
 
@@ -177,8 +177,8 @@ impl ValueType for HeaderTable {
         format!("a table of at most {HEADERS_MAX} names and texts, such as `{{ Authorization = \"…\" }}`")
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("HEADERS".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("HEADERS".to_owned())
     }
 }
 
@@ -224,7 +224,7 @@ impl ValueType for StartCommandLine {
         format!("{}; `{{{PLACEHOLDER}}}` is the only placeholder", Argv.allowed())
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> FlagShape {
         Argv.shape()
     }
 }
@@ -241,7 +241,7 @@ fn placeholders(word: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::kind::tests::{text, toml};
+    use crate::settings::value_type::tests::{text, toml};
 
     /// A label is a short name that cannot be taken for an index; a tag may be a number.
     #[test]

@@ -6,9 +6,9 @@ use crate::{
         SETTINGS,
         attached_browsers::AppliesTo,
         choice::{Browser, EngineKind},
-        declare::Setting,
         emulation::Scale,
         engine_facts::Attaching,
+        setting_macro::Setting,
         table::Pool,
     },
 };
@@ -220,7 +220,7 @@ pub(in crate::settings) fn of_other_engines(pool: &Pool) -> Vec<(&'static str, E
 pub(super) fn of_contexts(pool: &Pool) -> Vec<&'static str> {
     let told = |key: &&str| RULES.iter().any(|rule| rule.keys == [*key, "isolated"] && (rule.broken)(pool));
     let told = |key: &&str| told(key) || of_other_engines(pool).iter().any(|(other, _)| other == key);
-    let of_contexts = SETTINGS.iter().filter(|setting| setting.fit == Some(AppliesTo::Isolated));
+    let of_contexts = SETTINGS.iter().filter(|setting| setting.applies_to == Some(AppliesTo::Isolated));
     let made = of_contexts.filter(|setting| !pool.isolated && is_changed(setting, pool));
     made.map(Setting::name).filter(|key| !told(key)).collect()
 }

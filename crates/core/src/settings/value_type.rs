@@ -53,7 +53,7 @@ pub(super) struct InvalidValue(pub Option<String>);
 
 /// How a setting is given on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shape {
+pub enum FlagShape {
     /// The flag alone means `true`.
     Switch,
     /// One value, shown under this name.
@@ -73,7 +73,7 @@ pub(super) trait ValueType {
     }
     /// The allowed values, worded to follow "expected" in an error.
     fn allowed(&self) -> String;
-    fn shape(&self) -> Shape;
+    fn shape(&self) -> FlagShape;
     fn json(&self, value: &Self::Value) -> Json {
         Json::String(self.show(value))
     }
@@ -113,8 +113,8 @@ impl ValueType for Switch {
         "`true` or `false`".to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::Switch
+    fn shape(&self) -> FlagShape {
+        FlagShape::Switch
     }
 }
 
@@ -149,8 +149,8 @@ impl ValueType for WholeNumber {
         u64::try_from(*value).ok()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("NUMBER".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("NUMBER".to_owned())
     }
 }
 
@@ -175,8 +175,8 @@ impl ValueType for TextLine {
         "one line of text".to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One(self.0.to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One(self.0.to_owned())
     }
 }
 
@@ -220,8 +220,8 @@ impl ValueType for LogFilter {
             .to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::One("FILTER".to_owned())
+    fn shape(&self) -> FlagShape {
+        FlagShape::One("FILTER".to_owned())
     }
 }
 
@@ -259,7 +259,7 @@ impl<K: ValueType> ValueType for OrWord<K> {
         value.as_ref().and_then(|value| self.1.amount(value))
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> FlagShape {
         self.1.shape()
     }
 }

@@ -4,8 +4,8 @@
 use super::{
     attached_browsers::AppliesTo,
     choice::EngineKind,
-    kind::{GivenValue, InvalidValue, Shape},
     table::{Pool, Settings},
+    value_type::{FlagShape, GivenValue, InvalidValue},
 };
 
 /// The description of one setting, for all code that does not use its typed value.
@@ -19,9 +19,9 @@ pub struct Setting {
     /// A second variable for the setting; [`Setting::variable`] wins.
     pub alias: Option<&'static str>,
     /// For a pool setting: down to which level it may be set.
-    pub reach: Reach,
+    pub reach: SettingLevel,
     /// For a pool setting: whether it applies to a browser that already runs.
-    pub(super) fit: Option<AppliesTo>,
+    pub(super) applies_to: Option<AppliesTo>,
     /// The only engine that has the setting, if not all have it.
     pub(super) only: Option<EngineKind>,
     pub(super) copy: fn(&Settings, &mut Settings),
@@ -31,7 +31,7 @@ pub struct Setting {
     pub(super) show_wrong: fn(GivenValue<'_>) -> String,
     pub(super) json: fn(&Settings) -> serde_json::Value,
     pub(super) allowed: fn() -> String,
-    pub(super) shape: fn() -> Shape,
+    pub(super) shape: fn() -> FlagShape,
     pub(super) amount: fn(&Settings) -> Option<u64>,
 }
 
@@ -55,7 +55,7 @@ pub enum Guard {
 
 /// Down to which level a pool setting may be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reach {
+pub enum SettingLevel {
     /// Only for the built-in pool, which exists if no pool is declared.
     BuiltIn,
     /// For all pools and for each, but not for one instance: a pool has one list of tools and one queue.
@@ -114,7 +114,7 @@ impl Setting {
 
     /// Whether the setting applies to attached browsers.
     pub fn is_of_browsers(&self) -> bool {
-        matches!(self.fit, Some(AppliesTo::Yes | AppliesTo::Isolated))
+        matches!(self.applies_to, Some(AppliesTo::Yes | AppliesTo::Isolated))
     }
 
     /// Whether the setting has the same value in both. Comparing shown values is not enough: they omit passwords.
@@ -152,7 +152,7 @@ impl Setting {
         (self.allowed)()
     }
 
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> FlagShape {
         (self.shape)()
     }
 }
@@ -234,8 +234,8 @@ macro_rules! settings {
                 doc: $doc,
                 guard: $guard,
                 alias: None,
-                reach: Reach::Instance,
-                fit: None,
+                reach: SettingLevel::Instance,
+                applies_to: None,
                 only: None,
                 copy: |from, to| to.$($place)+.clone_from(&from.$($place)+),
                 set: |settings, given| {
