@@ -110,8 +110,9 @@ impl CallOutcome {
         let Some(engine) = self.pool.as_deref().and_then(|pool| gateway.catalog.engine(pool)) else {
             return Some(Err(NoPage::PoolGone));
         };
-        let of = (&self.record.tool, reply, self.record.record());
-        Some(match paged::first(&gateway.recall, engine, owner, of, query).await {
+        let EndedCall { tool, .. } = &self.record;
+        let ref_id = self.record.record();
+        Some(match paged::first(&gateway.recall, engine, owner, tool, reply, ref_id, query).await {
             Ok(page) => page.ok_or(NoPage::NoData),
             Err(error) => Err(error.into()),
         })

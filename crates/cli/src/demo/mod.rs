@@ -120,7 +120,7 @@ pub async fn run(
     let (outcome, (), (), ()) = tokio::join!(
         playing,
         http::serve(shop, site::router(), closing.clone()),
-        http::serve(front, http::site(http_state.clone()), closing.clone()),
+        http::serve(front, http::port_router(http_state.clone()), closing.clone()),
         http::maintain_clients(http_state.clone()),
     );
     drop(demo);

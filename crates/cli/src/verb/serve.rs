@@ -90,7 +90,8 @@ pub async fn run(
     // The kernel accepts connections from here on; a program that waits for this line may connect. A closed stdout is fine.
     let _ = writeln!(std::io::stdout().lock(), "ready: {url}/mcp");
     tracing::info!(url, "ready");
-    let serving = http::serve(tcp::with_options(listener), http::site(http_state.clone()), closing.clone());
+    let serving =
+        http::serve(tcp::with_options(listener), http::port_router(http_state.clone()), closing.clone());
     let stopping = async {
         signals.stop.cancelled().await;
         // Remove the file first, so that fronts which lose this server do not find it again.

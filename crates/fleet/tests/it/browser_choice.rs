@@ -26,8 +26,8 @@ async fn browser_index_is_required_or_forbidden_by_count() {
     for (browsers, index, outcome, words) in rows {
         let browser_fixture = BrowserFixture::new(browsers);
         let target = CallTarget { browser: index.map(str::to_owned), ..CallTarget::default() };
-        for whose in [SessionKey::Ephemeral, named("a")] {
-            let said = browser_fixture.fixture.call_at(whose, target.clone(), "click").await;
+        for session_key in [SessionKey::Ephemeral, named("a")] {
+            let said = browser_fixture.fixture.call_at(session_key, target.clone(), "click").await;
             match said {
                 Ok(said) => {
                     assert_eq!((outcome, said.pool.as_str()), (SUCCESS, "browser-1"));
@@ -104,7 +104,7 @@ async fn calls_choose_between_pools_and_browsers() {
     assert_eq!(browser_fixture.fixture.call("a", "click").await.unwrap().pool, "DEFAULT");
 
     browser_fixture.add(|_| {}).unwrap();
-    let call = |whose, target| browser_fixture.fixture.call_at(whose, target, "click");
+    let call = |session_key, target| browser_fixture.fixture.call_at(session_key, target, "click");
     assert_eq!(call(SessionKey::Ephemeral, CallTarget::default()).await.unwrap().pool, "browser-1");
     assert_eq!(
         call(named("a"), CallTarget::default()).await.unwrap().pool,
@@ -130,8 +130,9 @@ async fn calls_choose_between_pools_and_browsers() {
 async fn without_pool_and_browser_calls_fail() {
     let browser_fixture = BrowserFixture::new(1);
     browser_fixture.remove_browser("1").await.unwrap();
-    for whose in [SessionKey::Ephemeral, named("a")] {
-        let error = browser_fixture.fixture.call_at(whose, CallTarget::default(), "click").await.unwrap_err();
+    for session_key in [SessionKey::Ephemeral, named("a")] {
+        let error =
+            browser_fixture.fixture.call_at(session_key, CallTarget::default(), "click").await.unwrap_err();
         assert!(matches!(error, FleetError::NotChosen(NotChosen::Nowhere)), "{error}");
     }
     let error =
@@ -145,7 +146,9 @@ async fn without_pool_and_browser_calls_fail() {
 async fn pool_of_a_call_is_known_beforehand() {
     let browser_fixture = BrowserFixture::new(2);
     let local = Owner::local();
-    let of = |whose: &SessionKey, target: &CallTarget| browser_fixture.pool_of_call(&local, whose, target);
+    let of = |session_key: &SessionKey, target: &CallTarget| {
+        browser_fixture.pool_of_call(&local, session_key, target)
+    };
     let any = CallTarget::default();
     let no_session = SessionKey::Ephemeral;
     assert_eq!(of(&no_session, &on("2")).unwrap(), "browser-2");

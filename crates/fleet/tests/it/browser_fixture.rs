@@ -135,8 +135,8 @@ impl BrowserFixture {
         self.fixture.begin_at(SessionKey::Ephemeral, on(browser), tool).await
     }
 
-    pub async fn call_as(&self, owner: &Owner, whose: SessionKey, target: CallTarget) -> Outcome {
-        self.fixture.call_for(owner, whose, target, "click", Arc::new(FakeAgent)).await
+    pub async fn call_as(&self, owner: &Owner, session_key: SessionKey, target: CallTarget) -> Outcome {
+        self.fixture.call_for(owner, session_key, target, "click", Arc::new(FakeAgent)).await
     }
 
     /// Reconnects in a task of its own; returns when no task can go on.

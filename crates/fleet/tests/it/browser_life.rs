@@ -84,9 +84,9 @@ async fn unreachable_browser_is_retried_in_series() {
         let status = browser_fixture.status(1);
         assert_eq!((status.state, status.retry_in), (Disconnected, Some(COOLDOWN)), "{round}");
         sleep(COOLDOWN / 2).await;
-        for whose in [SessionKey::Ephemeral, named("a")] {
+        for session_key in [SessionKey::Ephemeral, named("a")] {
             let (outcome, waited) =
-                took(browser_fixture.fixture.call_at(whose, CallTarget::default(), "click")).await;
+                took(browser_fixture.fixture.call_at(session_key, CallTarget::default(), "click")).await;
             let FleetError::BrowserDown { why, retry_in, .. } = outcome.unwrap_err() else { panic!() };
             assert_eq!((why.as_deref(), retry_in), (Some("it is broken"), Some(COOLDOWN / 2)));
             assert_eq!(waited, Duration::ZERO);

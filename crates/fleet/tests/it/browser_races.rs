@@ -37,8 +37,8 @@ async fn races_with_a_shutdown_leave_nothing() {
             let browser_fixture = browser_fixture.clone();
             let browser = (nth % 3 + 1).to_string();
             tasks.spawn(async move {
-                let whose = if nth < 6 { SessionKey::Ephemeral } else { named(&nth.to_string()) };
-                let call = browser_fixture.fixture.call_at(whose, on(&browser), "click");
+                let session_key = if nth < 6 { SessionKey::Ephemeral } else { named(&nth.to_string()) };
+                let call = browser_fixture.fixture.call_at(session_key, on(&browser), "click");
                 let _ =
                     if nth % 4 == 0 { Some(browser_fixture.reconnect_browser(&browser).await) } else { None };
                 drop(call.await);

@@ -90,8 +90,9 @@ async fn an_end_note_does_not_restore_a_removed_browser() {
     settle().await;
     browser_fixture.fixture.call_at(connection(1), on("2"), "click").await.unwrap();
     browser_fixture.remove_browser("2").await.unwrap();
-    for whose in [named("a"), connection(1)] {
-        let error = browser_fixture.fixture.call_at(whose, CallTarget::default(), "click").await.unwrap_err();
+    for session_key in [named("a"), connection(1)] {
+        let error =
+            browser_fixture.fixture.call_at(session_key, CallTarget::default(), "click").await.unwrap_err();
         assert!(matches!(error, FleetError::NotChosen(NotChosen::Required { .. })), "{error}");
     }
     let said = browser_fixture.fixture.call_at(named("a"), on("1"), "click").await.unwrap();
@@ -145,9 +146,9 @@ async fn calls_racing_with_a_removal_open_nothing_afterwards() {
         let browser_fixture = BrowserFixture::new(2);
         browser_fixture.call_on("2", "click").await.unwrap();
         let mut calls = Vec::new();
-        for whose in [named("a"), SessionKey::Ephemeral, named("b")] {
+        for session_key in [named("a"), SessionKey::Ephemeral, named("b")] {
             let fixture = browser_fixture.fixture.clone();
-            calls.push(tokio::spawn(async move { fixture.call_at(whose, on("2"), "click").await }));
+            calls.push(tokio::spawn(async move { fixture.call_at(session_key, on("2"), "click").await }));
         }
         for _ in 0..turns {
             tokio::task::yield_now().await;

@@ -17,7 +17,7 @@ type Progress = Arc<Mutex<Vec<usize>>>;
 /// Several calls in a task of their own, and their progress.
 async fn begin(
     fixture: &FleetFixture,
-    whose: SessionKey,
+    session_key: SessionKey,
     tools: &[&str],
     stop_on_error: bool,
 ) -> (JoinHandle<Result<BulkAnswers, FleetError>>, Progress) {
@@ -28,24 +28,29 @@ async fn begin(
     let fleet = fixture.fleet.clone();
     let task = tokio::spawn(async move {
         let permit = permit(&Owner::local(), "browser_execute_bulk");
-        fleet.bulk(permit, whose, CallTarget::default(), bulk, Arc::new(FakeAgent)).await
+        fleet.bulk(permit, session_key, CallTarget::default(), bulk, Arc::new(FakeAgent)).await
     });
     settle().await;
     (task, progress)
 }
 
-async fn run(fixture: &FleetFixture, whose: SessionKey, tools: &[&str], stop_on_error: bool) -> BulkAnswers {
-    begin(fixture, whose, tools, stop_on_error).await.0.await.unwrap().unwrap()
+async fn run(
+    fixture: &FleetFixture,
+    session_key: SessionKey,
+    tools: &[&str],
+    stop_on_error: bool,
+) -> BulkAnswers {
+    begin(fixture, session_key, tools, stop_on_error).await.0.await.unwrap().unwrap()
 }
 
 /// Three commands run in one browser, one after the other, though two more are free: in a session and without one.
 #[tokio::test(start_paused = true)]
 async fn bulk_commands_run_in_one_seat() {
     let fixture = FleetFixture::fixed(3, 1).await;
-    for whose in [SessionKey::Ephemeral, named("a")] {
+    for session_key in [SessionKey::Ephemeral, named("a")] {
         let before = fixture.world.log().len();
         let leased = fixture.watcher.events().leased;
-        let (task, progress) = begin(&fixture, whose, &["navigate", "click", "snapshot"], true).await;
+        let (task, progress) = begin(&fixture, session_key, &["navigate", "click", "snapshot"], true).await;
         let answer = task.await.unwrap().unwrap();
         assert_eq!((answer.answers.len(), answer.lost.is_none()), (3, true));
         let log = fixture.world.log().split_off(before);
@@ -63,10 +68,10 @@ async fn bulk_commands_run_in_one_seat() {
 /// No other call runs between the calls of a bulk: neither one of the same session nor one that waits for the slot.
 #[tokio::test(start_paused = true)]
 async fn no_other_call_runs_between_the_calls_of_a_bulk() {
-    for whose in [named("a"), SessionKey::Ephemeral] {
+    for session_key in [named("a"), SessionKey::Ephemeral] {
         let fixture = FleetFixture::fixed(1, 1).await;
-        let (task, _) = begin(&fixture, whose.clone(), &["one", "hold two", "three"], true).await;
-        let others = [fixture.begin_at(whose, at("", ""), "other").await];
+        let (task, _) = begin(&fixture, session_key.clone(), &["one", "hold two", "three"], true).await;
+        let others = [fixture.begin_at(session_key, at("", ""), "other").await];
         fixture.world.held().await.answer();
         assert_eq!(task.await.unwrap().unwrap().answers.len(), 3);
         for other in others {
@@ -82,12 +87,12 @@ async fn no_other_call_runs_between_the_calls_of_a_bulk() {
 #[tokio::test(start_paused = true)]
 async fn bulk_ends_or_continues_at_a_failure() {
     let fixture = FleetFixture::fixed(1, 1).await;
-    for whose in [SessionKey::Ephemeral, named("a")] {
+    for session_key in [SessionKey::Ephemeral, named("a")] {
         for bad in ["fail", "refuse"] {
             let tools = ["one", bad, "three"];
-            let stopped = run(&fixture, whose.clone(), &tools, true).await;
+            let stopped = run(&fixture, session_key.clone(), &tools, true).await;
             assert_eq!((stopped.answers.len(), stopped.answers[1].reply.is_failure()), (2, true), "{bad}");
-            let all = run(&fixture, whose.clone(), &tools, false).await;
+            let all = run(&fixture, session_key.clone(), &tools, false).await;
             let failed: Vec<_> = all.answers.iter().map(|answer| answer.reply.is_failure()).collect();
             assert_eq!(failed, [false, true, false], "{bad}");
         }
@@ -98,9 +103,10 @@ async fn bulk_ends_or_continues_at_a_failure() {
 /// A caller that leaves ends the bulk after the call that runs; the slot comes back, and the session lives.
 #[tokio::test(start_paused = true)]
 async fn cancelled_bulk_ends_after_the_running_call() {
-    for whose in [named("a"), SessionKey::Ephemeral] {
+    for session_key in [named("a"), SessionKey::Ephemeral] {
         let fixture = FleetFixture::fixed(1, 1).await;
-        let (task, progress) = begin(&fixture, whose.clone(), &["one", "hold two", "three"], true).await;
+        let (task, progress) =
+            begin(&fixture, session_key.clone(), &["one", "hold two", "three"], true).await;
         let held = fixture.world.held().await;
         task.abort();
         settle().await;
@@ -110,7 +116,7 @@ async fn cancelled_bulk_ends_after_the_running_call() {
         settle().await;
         let log: Vec<_> = fixture.world.log().into_iter().map(|(_, tool)| tool).collect();
         assert_eq!((log.join(" "), progress.lock().unwrap().len()), ("one hold two".to_owned(), 2));
-        assert_eq!(fixture.call_at(whose, at("", ""), "next").await.unwrap().seat, 1);
+        assert_eq!(fixture.call_at(session_key, at("", ""), "next").await.unwrap().seat, 1);
         fixture.end().await;
     }
 }
@@ -134,22 +140,23 @@ async fn bulk_cancelled_in_the_queue_runs_nothing() {
 /// runs; the next call has a new browser.
 #[tokio::test(start_paused = true)]
 async fn bulk_keeps_answers_before_a_lost_browser() {
-    for whose in [named("a"), SessionKey::Ephemeral] {
+    for session_key in [named("a"), SessionKey::Ephemeral] {
         let fixture = FleetFixture::fixed(1, 1).await;
-        let (task, progress) = begin(&fixture, whose.clone(), &["one", "hold two", "three"], false).await;
+        let (task, progress) =
+            begin(&fixture, session_key.clone(), &["one", "hold two", "three"], false).await;
         let held = fixture.world.held().await;
-        let behind = fixture.begin_at(whose.clone(), at("", ""), "behind").await;
+        let behind = fixture.begin_at(session_key.clone(), at("", ""), "behind").await;
         fixture.world.lose_seat(held.seat, crash());
         let answer = task.await.unwrap().unwrap();
         assert_eq!((answer.answers.len(), progress.lock().unwrap().len()), (1, 1));
         assert!(matches!(answer.lost, Some(FleetError::Lost(_))), "{:?}", answer.lost);
         match behind.await.unwrap() {
             // The call did not run, because it relied on the session's page.
-            Err(FleetError::NotRun(_)) => assert_eq!(whose, named("a")),
+            Err(FleetError::NotRun(_)) => assert_eq!(session_key, named("a")),
             other => assert_eq!(other.unwrap().seat, 2),
         }
-        let said = fixture.call_at(whose.clone(), at("", ""), "next").await.unwrap();
-        assert_eq!((said.seat, said.restarted().is_some()), (2, whose == named("a")));
+        let said = fixture.call_at(session_key.clone(), at("", ""), "next").await.unwrap();
+        assert_eq!((said.seat, said.restarted().is_some()), (2, session_key == named("a")));
         fixture.end().await;
     }
 }

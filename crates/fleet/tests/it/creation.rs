@@ -48,7 +48,7 @@ async fn owners_and_connections_have_separate_session_ids() {
     let ann = Owner::new("ann");
     let bob = Owner::new("bob");
     let mut seats = Vec::new();
-    for (owner, whose) in [
+    for (owner, session_key) in [
         (&ann, named("1")),
         (&bob, named("1")),
         (&ann, connection(1)),
@@ -56,7 +56,7 @@ async fn owners_and_connections_have_separate_session_ids() {
         (&ann, connection(2)),
         (&ann, SessionKey::Ephemeral),
     ] {
-        seats.push(fixture.call_as(owner, whose, "click", "{}").await.unwrap().seat);
+        seats.push(fixture.call_as(owner, session_key, "click", "{}").await.unwrap().seat);
     }
     assert_eq!(seats, [1, 2, 3, 4, 5, 6]);
     assert_eq!(fixture.call_as(&ann, named("1"), "click", "{}").await.unwrap().seat, 1);

@@ -137,8 +137,9 @@ async fn seats_are_never_shared_between_owners() {
         calls.spawn(async move {
             sleep(MS * (n * 7 % 31)).await;
             let owner = n % 6;
-            let whose = SessionKey::Ephemeral;
-            let said = fixture.call_as(&Owner::new(&owner.to_string()), whose, "click", "{}").await.unwrap();
+            let session_key = SessionKey::Ephemeral;
+            let said =
+                fixture.call_as(&Owner::new(&owner.to_string()), session_key, "click", "{}").await.unwrap();
             (said.seat, owner)
         });
     }

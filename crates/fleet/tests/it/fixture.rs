@@ -171,31 +171,36 @@ impl FleetFixture {
     }
 
     /// A call of the local owner with a target.
-    pub async fn call_at(&self, whose: SessionKey, target: CallTarget, tool: &str) -> Outcome {
-        self.call_for(&Owner::local(), whose, target, tool, Arc::new(FakeAgent)).await
+    pub async fn call_at(&self, session_key: SessionKey, target: CallTarget, tool: &str) -> Outcome {
+        self.call_for(&Owner::local(), session_key, target, tool, Arc::new(FakeAgent)).await
     }
 
     pub async fn call_for(
         &self,
         owner: &Owner,
-        whose: SessionKey,
+        session_key: SessionKey,
         target: CallTarget,
         tool: &str,
         agent: Arc<dyn Agent>,
     ) -> Outcome {
-        let answer = self.fleet.call(permit(owner, tool), whose, target, call(tool, "{}"), agent);
+        let answer = self.fleet.call(permit(owner, tool), session_key, target, call(tool, "{}"), agent);
         answer.await.map(TestAnswer::new)
     }
 
     /// The same in a task of its own; returns once the call is queued, or when no task can go on.
-    pub async fn begin_at(&self, whose: SessionKey, target: CallTarget, tool: &str) -> JoinHandle<Outcome> {
-        self.begin_for(&Owner::local(), whose, target, tool, Arc::new(FakeAgent)).await
+    pub async fn begin_at(
+        &self,
+        session_key: SessionKey,
+        target: CallTarget,
+        tool: &str,
+    ) -> JoinHandle<Outcome> {
+        self.begin_for(&Owner::local(), session_key, target, tool, Arc::new(FakeAgent)).await
     }
 
     pub async fn begin_for(
         &self,
         owner: &Owner,
-        whose: SessionKey,
+        session_key: SessionKey,
         target: CallTarget,
         tool: &str,
         agent: Arc<dyn Agent>,
@@ -203,7 +208,8 @@ impl FleetFixture {
         let fixture = self.clone();
         let owner = owner.clone();
         let tool = tool.to_owned();
-        let task = tokio::spawn(async move { fixture.call_for(&owner, whose, target, &tool, agent).await });
+        let task =
+            tokio::spawn(async move { fixture.call_for(&owner, session_key, target, &tool, agent).await });
         settle().await;
         task
     }
@@ -219,10 +225,10 @@ impl FleetFixture {
         self.pool().instances.iter().map(|instance| instance.health).collect()
     }
 
-    pub async fn call_as(&self, owner: &Owner, whose: SessionKey, tool: &str, params: &str) -> Outcome {
+    pub async fn call_as(&self, owner: &Owner, session_key: SessionKey, tool: &str, params: &str) -> Outcome {
         let answer = self.fleet.call(
             permit(owner, tool),
-            whose,
+            session_key,
             CallTarget::default(),
             call(tool, params),
             Arc::new(FakeAgent),
@@ -245,11 +251,11 @@ impl FleetFixture {
         self.begin_as(&Owner::local(), named(id), tool).await
     }
 
-    pub async fn begin_as(&self, owner: &Owner, whose: SessionKey, tool: &str) -> JoinHandle<Outcome> {
+    pub async fn begin_as(&self, owner: &Owner, session_key: SessionKey, tool: &str) -> JoinHandle<Outcome> {
         let fixture = self.clone();
         let owner = owner.clone();
         let tool = tool.to_owned();
-        let task = tokio::spawn(async move { fixture.call_as(&owner, whose, &tool, "{}").await });
+        let task = tokio::spawn(async move { fixture.call_as(&owner, session_key, &tool, "{}").await });
         settle().await;
         task
     }

@@ -55,22 +55,22 @@ async fn seat_lost_between_calls_is_replaced_with_a_note() {
 #[tokio::test(start_paused = true)]
 async fn call_at_the_moment_of_a_loss_runs_in_the_new_seat() {
     let fixture = FleetFixture::new(1, 1);
-    for whose in [named("a"), connection(7)] {
+    for session_key in [named("a"), connection(7)] {
         let owner = greenroom_core::Owner::local();
         for _ in 0..50 {
-            let seat = fixture.call_as(&owner, whose.clone(), "click", "{}").await.unwrap().seat;
+            let seat = fixture.call_as(&owner, session_key.clone(), "click", "{}").await.unwrap().seat;
             fixture.world.lose_seat(seat, crash());
             // The test has awaited nothing since the loss, so the session's task cannot know of it yet.
             let (one, two) = tokio::join!(
-                fixture.call_as(&owner, whose.clone(), "click", "{}"),
-                fixture.call_as(&owner, whose.clone(), "click", "{}")
+                fixture.call_as(&owner, session_key.clone(), "click", "{}"),
+                fixture.call_as(&owner, session_key.clone(), "click", "{}")
             );
             let one = one.unwrap();
             let two = two.unwrap();
             assert_eq!((one.seat, two.seat), (seat + 1, seat + 1));
             assert_eq!((one.restarted(), two.restarted()), (Some(&EndReason::Lost(crash())), None));
         }
-        fixture.fleet.close(&owner, &whose).await.unwrap();
+        fixture.fleet.close(&owner, &session_key).await.unwrap();
     }
     fixture.end().await;
 }

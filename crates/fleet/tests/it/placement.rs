@@ -88,11 +88,11 @@ async fn pool_with_profiles_serves_the_local_owner_only() {
     let (fixture, other) = two_pools(1, 1, |settings| settings.pools[0].local_only = true);
     let bob = Owner::new("bob");
     let agent = || Arc::new(FakeAgent);
-    for whose in [named("a"), SessionKey::Ephemeral] {
+    for session_key in [named("a"), SessionKey::Ephemeral] {
         let error =
-            fixture.call_for(&bob, whose.clone(), at("OTHER", ""), "click", agent()).await.unwrap_err();
+            fixture.call_for(&bob, session_key.clone(), at("OTHER", ""), "click", agent()).await.unwrap_err();
         assert!(matches!(error, FleetError::NotYours { .. }), "{error}");
-        fixture.call_at(whose, at("OTHER", ""), "click").await.unwrap();
+        fixture.call_at(session_key, at("OTHER", ""), "click").await.unwrap();
         let _ = fixture.close("a").await;
     }
     fixture.call_for(&bob, named("a"), at("", ""), "click", agent()).await.unwrap();

@@ -70,14 +70,14 @@ async fn queue_position_is_sent_at_most_every_250_ms() {
 /// one that is started for it, for one that it names.
 #[tokio::test(start_paused = true)]
 async fn caller_waiting_for_a_start_gets_no_position() {
-    for (whose, target) in [(named("a"), at("", "")), (SessionKey::Ephemeral, at("", "1"))] {
+    for (session_key, target) in [(named("a"), at("", "")), (SessionKey::Ephemeral, at("", "1"))] {
         let fixture = FleetFixture::fixed_with(2, 1, |settings| {
             with_instances(&mut settings.pools[0], |_, instance| instance.lazy = true);
         })
         .await;
         fixture.world.starting.shut();
         let agent = Arc::new(Listener::default());
-        let call = fixture.begin_for(&Owner::local(), whose, target, "click", agent.clone()).await;
+        let call = fixture.begin_for(&Owner::local(), session_key, target, "click", agent.clone()).await;
         sleep(Duration::from_secs(3)).await;
         fixture.world.starting.open();
         call.await.unwrap().unwrap();

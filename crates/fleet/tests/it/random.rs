@@ -106,8 +106,8 @@ async fn play(warm: usize, slots: usize, instances_max: usize, steps: Vec<Step>)
             }
             Step::Close { session } => {
                 let fleet = fixture.fleet.clone();
-                let whose = named(&session.to_string());
-                tokio::spawn(async move { fleet.close(&Owner::local(), &whose).await });
+                let session_key = named(&session.to_string());
+                tokio::spawn(async move { fleet.close(&Owner::local(), &session_key).await });
             }
             Step::LoseSeat(index) => {
                 let open = fixture.world.open_seats();

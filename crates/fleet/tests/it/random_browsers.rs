@@ -169,11 +169,11 @@ impl History {
     async fn call(&mut self, session: Option<u8>, browser: Option<u32>, hold: bool, leave_after: Option<u8>) {
         let session = session.filter(|_| !self.loose_only);
         let leave_after = leave_after.filter(|_| !self.loose_only);
-        let whose = session.map_or(SessionKey::Ephemeral, |id| named(&id.to_string()));
+        let session_key = session.map_or(SessionKey::Ephemeral, |id| named(&id.to_string()));
         let target = browser.map_or(CallTarget::default(), |index| on(&index.to_string()));
         let fixture = self.browser_fixture.fixture.clone();
         let tool = if hold { "hold" } else { "click" };
-        let call = tokio::spawn(async move { fixture.call_at(whose, target, tool).await });
+        let call = tokio::spawn(async move { fixture.call_at(session_key, target, tool).await });
         match (session.filter(|id| *id < FAITHFUL), leave_after) {
             (Some(id), _) => self.faithful.push((id, call)),
             (None, None) => self.running.push(call),

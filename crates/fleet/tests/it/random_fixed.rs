@@ -154,12 +154,12 @@ async fn play(shape: PoolShape, steps: Vec<Step>) {
         }
         match step {
             Step::Call { session, instance, hold, leave_after } => {
-                let whose = session.map_or(SessionKey::Ephemeral, |id| named(&id.to_string()));
+                let session_key = session.map_or(SessionKey::Ephemeral, |id| named(&id.to_string()));
                 let instance = instance.filter(|_| keyed);
                 let target = at("", &instance.map(|id| id.to_string()).unwrap_or_default());
                 let fixture = fixture.clone();
                 let tool = if hold { "hold" } else { "click" };
-                let call = tokio::spawn(async move { fixture.call_at(whose, target, tool).await });
+                let call = tokio::spawn(async move { fixture.call_at(session_key, target, tool).await });
                 match leave_after {
                     Some(turns) => {
                         for _ in 0..turns {

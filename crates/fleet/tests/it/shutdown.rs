@@ -31,8 +31,8 @@ async fn shutdown_ends_all_sessions_and_calls() {
         let error = call.await.unwrap().unwrap_err();
         assert!(matches!(error, FleetError::ShuttingDown), "{error}");
     }
-    for whose in [crate::fixture::named("idle"), crate::fixture::connection(1), SessionKey::Ephemeral] {
-        let late = fixture.call_as(&Owner::local(), whose, "click", "{}").await;
+    for session_key in [crate::fixture::named("idle"), crate::fixture::connection(1), SessionKey::Ephemeral] {
+        let late = fixture.call_as(&Owner::local(), session_key, "click", "{}").await;
         assert!(matches!(late, Err(FleetError::ShuttingDown)));
     }
     assert!(matches!(fixture.create("new").await, Err(FleetError::ShuttingDown)));
@@ -140,8 +140,8 @@ async fn drain_lets_running_calls_end() {
     let fleet = fixture.fleet.clone();
     let drained = tokio::spawn(async move { fleet.drain_calls(Duration::from_secs(60)).await });
     settle().await;
-    for whose in [crate::fixture::named("a"), crate::fixture::named("b"), SessionKey::Ephemeral] {
-        let late = fixture.call_as(&Owner::local(), whose, "click", "{}").await;
+    for session_key in [crate::fixture::named("a"), crate::fixture::named("b"), SessionKey::Ephemeral] {
+        let late = fixture.call_as(&Owner::local(), session_key, "click", "{}").await;
         assert!(matches!(late, Err(FleetError::ShuttingDown)));
     }
     assert!(matches!(fixture.create("new").await, Err(FleetError::ShuttingDown)));

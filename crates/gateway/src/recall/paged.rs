@@ -37,7 +37,9 @@ pub(crate) async fn first(
     recall: &Recall,
     engine: Arc<dyn Engine>,
     owner: &Owner,
-    (tool, reply, ref_id): (&Arc<str>, &Reply, Option<&RefId>),
+    tool: &Arc<str>,
+    reply: &Reply,
+    ref_id: Option<&RefId>,
     query: &PageQuery,
 ) -> Result<Option<PageText>, PageError> {
     let Ok(result) = reply.body.clone() else { return Ok(None) };

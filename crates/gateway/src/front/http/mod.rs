@@ -72,8 +72,8 @@ impl HttpState {
     }
 }
 
-/// All routes of a listener, REST included, and the errors for all other paths.
-pub fn site(http_state: Arc<HttpState>) -> Router {
+/// All routes of the server's port: MCP, REST and the page, and the errors for all other paths.
+pub fn port_router(http_state: Arc<HttpState>) -> Router {
     let names = middleware::from_fn_with_state(http_state.clone(), host_check::check_host);
     let may_attach = http_state.gateway.attaching.allows(http_state.location.is_local());
     let rest = rest::router(http_state.gateway.clone(), http_state.owner.clone(), may_attach)
@@ -91,7 +91,7 @@ pub fn site(http_state: Arc<HttpState>) -> Router {
         .method_not_allowed_fallback(|| async { refusal::wrong_method() })
 }
 
-/// The MCP routes of a listener. Other routes can be merged with these.
+/// The MCP routes and the probes, for the port and for the control socket, which merge their own routes with these.
 pub fn router(http_state: Arc<HttpState>) -> Router {
     Router::new()
         .route("/mcp", routing::post(post::handle).get(get::handle).delete(delete))
