@@ -85,7 +85,7 @@ async fn joined_client_keeps_the_server() {
     const IDLE: Duration = Duration::from_millis(200);
     let setup = FakeEngineSetup::new().set("server.idle_exit", "200ms");
     run(&setup, &["call", "echo", "text=x"]).await;
-    let servers = Servers::of(&setup).await;
+    let servers = Servers::running_in(&setup).await;
     let client = setup.client().await;
     let status = run_verb(&setup, &["status", "--json"]).await.json();
     assert_eq!(status.as_array().unwrap().len(), 1, "the client joins the server: {status}");
@@ -137,7 +137,7 @@ async fn interrupted_start_leaves_one_server() {
         (0, "second\n", ""),
         "{second:?}"
     );
-    assert_eq!(Servers::of(&setup).await.0, servers.0);
+    assert_eq!(Servers::running_in(&setup).await.0, servers.0);
     // The server has given the lock of the start back.
     fs::File::open(lock).unwrap().try_lock().unwrap();
 }
