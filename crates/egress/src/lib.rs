@@ -5,6 +5,8 @@
 //! the spelling of a URL, nor a redirect, nor a name whose addresses change leads around the verdict. It always
 //! refuses greenroom's own ports, its own among them, and cloud metadata services.
 //!
+//! It serves browsers of greenroom's own user only: `peer_user` asks the kernel who connects.
+//!
 //! It may have to go out through another proxy, an [`Upstream`]; `dial` says what that means.
 //!
 //! It does not look into what it carries, keeps nothing but its latest refusals, and speaks HTTP/1.1 only: `CONNECT` in
@@ -17,6 +19,7 @@ mod dial;
 mod forward;
 mod gate;
 mod host;
+mod peer_user;
 mod port;
 mod refusals;
 mod resolve;

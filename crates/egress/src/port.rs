@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{ACCEPT_PAUSE, Shared, connection, refusals::RefusalLog};
+use crate::{ACCEPT_PAUSE, Shared, connection, peer_user, refusals::RefusalLog};
 
 /// Connections of one port served at once; further ones wait in the listener's backlog. Chromium opens at most 32
 /// connections to a proxy per context, and 255 WebSockets.
@@ -145,6 +145,11 @@ async fn listen(
     count.send_replace(0);
 }
 
+/// Whether a client of greenroom's own user connects.
+fn is_own_user(stream: &TcpStream, client: SocketAddr) -> bool {
+    stream.local_addr().is_ok_and(|proxy| peer_user::is_own(client, proxy))
+}
+
 /// The next connection, once there is room for it. Dropping the future loses no connection.
 async fn accept(
     listener: &TcpListener,
@@ -153,7 +158,8 @@ async fn accept(
     let permit = permits.clone().acquire_owned().await.ok()?;
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return Some((stream, permit)),
+            Ok((stream, client)) if is_own_user(&stream, client) => return Some((stream, permit)),
+            Ok((_, client)) => tracing::debug!(%client, "refused a connection of another user"),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a browser's connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;

@@ -4,6 +4,7 @@
 
 mod carry;
 mod connection_end;
+mod other_users;
 mod refuse;
 mod upstream;
 
