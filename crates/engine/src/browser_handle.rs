@@ -54,7 +54,7 @@ impl BrowserHandle {
     ) -> Result<(Self, Observer), StartError> {
         let chromium = Chromium::start(launcher, run, ports, spec).await?;
         let connected = async {
-            let observer = Observer::connect(&chromium.endpoint).await?;
+            let observer = Observer::connect(&chromium.endpoint, rules.context_ports.clone()).await?;
             let debugger = Debugger { address: chromium.endpoint.clone(), headers: Vec::new() };
             Ok((observer, CdpProxy::open(debugger, rules, ports).await?))
         };

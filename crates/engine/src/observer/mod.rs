@@ -8,6 +8,7 @@
 //! processed all events before the browser's reply, so that after it "no crash was seen" means that there was none.
 
 mod crashes;
+mod paused_requests;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,7 @@ use std::{
 use greenroom_cdp::{CdpClient, Closed, Events};
 use greenroom_core::{StartError, View};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -34,6 +35,7 @@ use tokio::{
 };
 
 use crate::{
+    context_ports::ContextPorts,
     downloads::{self, BrowserCall, Downloads},
     endpoint::Endpoint,
 };
@@ -48,15 +50,6 @@ const REFRESH_WITHIN: Duration = Duration::from_millis(250);
 
 /// How long closing leftover tabs and contexts may take. A page that hangs takes half a second.
 const CLOSE_ORPHANS_WITHIN: Duration = Duration::from_secs(2);
-
-/// The browser pauses these requests, for files, in all of its contexts, and the observer refuses each.
-const LOCAL_FILES: [FetchPattern; 1] = [FetchPattern { url_pattern: "file:*" }];
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct FetchPattern {
-    url_pattern: &'static str,
-}
 
 /// Which pages of a browser a seat follows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -120,21 +113,32 @@ pub(crate) enum TabPosition {
 }
 
 impl Observer {
-    /// Observes a browser that greenroom started, and makes sure that none of its pages loads a file of this machine.
-    pub(crate) async fn connect(address: &str) -> Result<Self, StartError> {
+    /// Observes a browser that greenroom started. None of its pages loads a file of this machine, and a document that one of
+    /// its egress ports refuses says so.
+    pub(crate) async fn connect(
+        address: &str,
+        context_ports: Option<Arc<ContextPorts>>,
+    ) -> Result<Self, StartError> {
         let (client, events) = CdpClient::connect(address).await.map_err(observe_error)?;
-        client.call("Fetch.enable", &json!({ "patterns": LOCAL_FILES })).await.map_err(observe_error)?;
-        Self::start(client, events).await
+        client
+            .call("Fetch.enable", &json!({ "patterns": paused_requests::PATTERNS }))
+            .await
+            .map_err(observe_error)?;
+        Self::start(client, events, context_ports).await
     }
 
     /// Observes an attached browser, at the address where it was reached.
     pub(crate) async fn attach(endpoint: &Endpoint, address: &str) -> Result<Self, StartError> {
         let connected = CdpClient::connect_with(address, &endpoint.sent_headers()).await;
         let (client, events) = connected.map_err(|error| endpoint.unreachable_error(&error))?;
-        Self::start(client, events).await
+        Self::start(client, events, None).await
     }
 
-    async fn start(client: CdpClient, events: Events) -> Result<Self, StartError> {
+    async fn start(
+        client: CdpClient,
+        events: Events,
+        context_ports: Option<Arc<ContextPorts>>,
+    ) -> Result<Self, StartError> {
         client
             .call("Target.setDiscoverTargets", &json!({ "discover": true, "filter": [{ "type": "page" }] }))
             .await
@@ -142,7 +146,7 @@ impl Observer {
         let (commands, queue) = mpsc::channel(COMMANDS_MAX);
         let mut task = JoinSet::new();
         let why_killed = WhyKilled::default();
-        task.spawn(ObserverTask::new(client.clone(), events, why_killed.clone()).run(queue));
+        task.spawn(ObserverTask::new(client.clone(), events, why_killed.clone(), context_ports).run(queue));
         Ok(Self { client, commands, why_killed, next_scope: AtomicU64::new(0), _task: task })
     }
 

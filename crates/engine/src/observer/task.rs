@@ -16,8 +16,12 @@ use tokio::{
     time::Instant,
 };
 
+use super::paused_requests::PausedRequest;
 use super::{Contexts, Scope, WatchedPages, WhyKilled, crashes::Crashes};
-use crate::downloads::{BrowserCall, Downloads};
+use crate::{
+    context_ports::ContextPorts,
+    downloads::{BrowserCall, Downloads},
+};
 
 pub(super) enum ObserverCommand {
     /// The answer is `None` if the browser is too slow.
@@ -61,6 +65,8 @@ pub(super) struct ObserverTask {
     followed: HashMap<Scope, FollowedScope>,
     downloads: Option<Arc<Downloads>>,
     why_killed: WhyKilled,
+    /// The egress ports of a browser that greenroom started.
+    context_ports: Option<Arc<ContextPorts>>,
     /// Refusals of files, and cancellations of downloads, that the browser has not answered yet.
     pending_refusals: JoinSet<()>,
 }
@@ -126,7 +132,12 @@ pub(super) fn changed_page(event: &Event) -> Option<String> {
 }
 
 impl ObserverTask {
-    pub(super) fn new(client: CdpClient, mut events: Events, why_killed: WhyKilled) -> Self {
+    pub(super) fn new(
+        client: CdpClient,
+        mut events: Events,
+        why_killed: WhyKilled,
+        context_ports: Option<Arc<ContextPorts>>,
+    ) -> Self {
         events.keep_latest(changed_page);
         Self {
             client,
@@ -136,6 +147,7 @@ impl ObserverTask {
             followed: HashMap::new(),
             downloads: None,
             why_killed,
+            context_ports,
             pending_refusals: JoinSet::new(),
         }
     }
@@ -304,7 +316,7 @@ impl ObserverTask {
                     self.page_crashed(&target_id, &status);
                 }
             }
-            "Fetch.requestPaused" => self.refuse_file(event),
+            "Fetch.requestPaused" => self.answer_paused_request(event),
             name if Downloads::is_event(name) => self.on_download_event(event),
             _ => {}
         }
@@ -327,20 +339,16 @@ impl ObserverTask {
         });
     }
 
-    /// Refuses to load a file of this machine. The browser loads nothing of it until then.
-    fn refuse_file(&mut self, event: &Event) {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct RequestPaused {
-            request_id: String,
-        }
-        let Ok(RequestPaused { request_id }) = serde_json::from_str(event.params.get()) else { return };
-        tracing::warn!("refused a page's request for a file of this machine");
+    /// Tells the browser how to go on with a request that it has paused. It loads nothing until then, so an event that
+    /// cannot be read is a refusal.
+    fn answer_paused_request(&mut self, event: &Event) {
+        let Ok(paused) = serde_json::from_str::<PausedRequest>(event.params.get()) else { return };
+        let context = self.pages.get(&paused.frame_id).map(|page| page.context.clone());
+        let BrowserCall { method, params } = paused.answer(self.context_ports.as_ref(), context);
         let client = self.client.clone();
         self.pending_refusals.spawn(async move {
-            let refusal = json!({ "requestId": request_id, "errorReason": "AccessDenied" });
-            if let Err(error) = client.call("Fetch.failRequest", &refusal).await {
-                tracing::debug!(%error, "the browser no longer waits for a refusal");
+            if let Err(error) = client.call(method, &params).await {
+                tracing::debug!(%error, "the browser no longer waits for an answer to a paused request");
             }
         });
     }

@@ -55,7 +55,7 @@ async fn observer_with_fake_browser() -> (Observer, FakeBrowser) {
         }
         browser
     };
-    let (observer, browser) = tokio::join!(Observer::connect(&address), simulation);
+    let (observer, browser) = tokio::join!(Observer::connect(&address, None), simulation);
     (observer.unwrap(), browser)
 }
 
