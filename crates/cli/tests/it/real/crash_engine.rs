@@ -92,6 +92,10 @@ async fn stopped_instance_costs_one_call() {
         assert_eq!(stopped.len(), 1);
         signal(stopped[0], Signal::STOP);
         gateway.call("a", "browser_snapshot", json!({})).await.lost("the engine did not answer within 5 s");
+        // greenroom logs this whenever a call or a new session meets the stopped one: this call did, no session may.
+        let met = "health check failed; the instance gets no new sessions until it answers";
+        let withheld = || gateway.client.stderr().contains(met).then_some(());
+        greenroom_testkit::eventually("its withholding", withheld).await;
         for session in ["a", "b", "c"] {
             gateway.navigate(session, &site.url("/show")).await.ok();
         }
@@ -107,8 +111,6 @@ async fn stopped_instance_costs_one_call() {
                 .then_some(())
         };
         greenroom_testkit::eventually("its return", can_lease).await;
-        // greenroom logs this whenever a call or a new session meets the stopped one: the first call did, no session did.
-        let met = "health check failed; the instance gets no new sessions until it answers";
         assert_eq!(
             gateway.client.stderr().matches(met).count(),
             1,
