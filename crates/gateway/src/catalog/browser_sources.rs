@@ -10,7 +10,7 @@ use super::{Catalog, KnownSource, ToolSource, cache};
 
 impl Catalog {
     /// Adds an attached browser with its engine. If an engine with the same fingerprint has listed its tools, this
-    /// browser offers the same; if none has, [`Catalog::complete`] asks the engine.
+    /// browser offers the same; if none has, [`Catalog::fetch_missing`] asks the engine.
     pub fn add_browser(&self, status: &BrowserStatus, engine: Arc<dyn Engine>) {
         let fingerprint = engine.fingerprint();
         // Before the first `tools/list` the catalog reads no list from disk.

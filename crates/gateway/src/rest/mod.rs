@@ -1,6 +1,6 @@
 //! REST for programs: below `/api`, one file per resource, the same on the TCP port and on the control socket.
 //!
-//! Answers are JSON, except for blobs. An error is a [`problem`]: the right status, a stable word, a message, and
+//! Answers are JSON, except for blobs. An error is a [`RestError`]: the right status, a stable word, a message, and
 //! details. The document at `/api/openapi.json` describes all of it; it is generated from the handlers themselves
 //! ([`openapi`]).
 

@@ -92,7 +92,7 @@ enum UsedSession {
 }
 
 impl RelayState {
-    /// Records a line of the client before it is sent, so that the state knows every line that may have been sent.
+    /// Records a line of the client before it is sent, so that the relay knows every line that may have been sent.
     pub(super) fn record_client_line(&mut self, line: &[u8]) {
         match message::parse_from_client(line) {
             Parsed::One(Ok(one)) => self.client_message(one),
@@ -147,7 +147,7 @@ impl RelayState {
         let Some((tool, session)) = params.and_then(tool_and_session) else { return UsedSession::None };
         match tool.as_deref().and_then(tools::find).map(|tool| tool.name) {
             Some("session_close") => self.used.remove(&session),
-            // Without an id the server chooses one, which the state does not learn.
+            // Without an id the server chooses one, which the relay does not learn.
             Some("create_new_session") if session == UsedSession::Own => return UsedSession::None,
             Some("create_new_session") | None => self.used.add(&session),
             // The other own tools manage sessions, and use none.

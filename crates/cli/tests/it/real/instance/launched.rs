@@ -20,7 +20,7 @@ use serde_json::json;
 
 use super::{GRACE, InstanceFixture, TestSeat};
 
-/// A Firefox or WebKit that the engine starts: greenroom answers calls and reads linked snapshots, the browser sends all
+/// A browser that the engine starts, here as it would on Windows: greenroom answers calls and reads linked snapshots, the browser sends all
 /// requests through the egress proxy, also those to loopback, the instance answers pings during a call, and closing the
 /// seat ends the engine and the browser.
 #[tokio::test]
