@@ -31,7 +31,7 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use greenroom_core::{
     network::{NetworkPolicy, OwnPorts, PolicyLayers},
-    port::{Egress, EgressPort, PortUser, Refusal, RefusalSink},
+    port::{Egress, EgressPort, PortUser, RefusalSink, RefusedConnection},
 };
 use tokio::sync::{Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -88,7 +88,7 @@ impl ProxyOptions {
 struct NoSink;
 
 impl RefusalSink for NoSink {
-    fn refused(&self, _: Option<&PortUser>, _: &Refusal) {}
+    fn refused(&self, _: Option<&PortUser>, _: &RefusedConnection) {}
 }
 
 /// A running proxy. Dropping it ends all its ports, their connections and tunnels, soon; [`Proxy::shutdown`] returns

@@ -9,7 +9,7 @@ use std::{io, net::SocketAddr, sync::Arc};
 
 use greenroom_core::{
     network::{Blocked, PolicyLayers},
-    port::{EgressPort, PortUser, Refusal, Refusals},
+    port::{EgressPort, PortUser, Refusals, RefusedConnection},
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -57,7 +57,7 @@ impl PortState {
 
     /// Keeps a refusal, and reports it.
     pub(crate) fn refuse(&self, host: &str, port: u16, reason: &Blocked) {
-        let refusal = Refusal { host: host.to_owned(), port, reason: reason.clone() };
+        let refusal = RefusedConnection { host: host.to_owned(), port, reason: reason.clone() };
         self.refusals.lock().add(&refusal);
         let user = self.assigned.lock().0.clone();
         self.shared.sink.refused(user.as_ref(), &refusal);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use greenroom_core::{
     network::{Blocked, rule::canonical_host},
-    port::{Refusal, Refusals},
+    port::{Refusals, RefusedConnection},
 };
 
 /// How many different refusals a port remembers for the pages of its browser. A page asks right after its own refusal,
@@ -15,11 +15,11 @@ const RECENT_MAX: usize = 64;
 #[derive(Default)]
 pub(crate) struct RefusalLog {
     unread: Refusals,
-    recent: VecDeque<Refusal>,
+    recent: VecDeque<RefusedConnection>,
 }
 
 impl RefusalLog {
-    pub(crate) fn add(&mut self, refusal: &Refusal) {
+    pub(crate) fn add(&mut self, refusal: &RefusedConnection) {
         self.unread.add(refusal.clone());
         self.recent.retain(|known| known != refusal);
         if self.recent.len() == RECENT_MAX {
@@ -34,7 +34,8 @@ impl RefusalLog {
 
     pub(crate) fn reason(&self, host: &str, port: u16) -> Option<Blocked> {
         let host = canonical_host(host);
-        let is_it = |refusal: &&Refusal| refusal.port == port && canonical_host(&refusal.host) == host;
+        let is_it =
+            |refusal: &&RefusedConnection| refusal.port == port && canonical_host(&refusal.host) == host;
         self.recent.iter().rev().find(is_it).map(|refusal| refusal.reason.clone())
     }
 }

@@ -38,13 +38,13 @@ pub struct PortUser {
 
 /// One refused connection: where it would have gone, and why it may not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RefusedConnection {
     pub host: String,
     pub port: u16,
     pub reason: Blocked,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RefusedConnection {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}:{} is refused: {}", self.host, self.port, self.reason)
     }
@@ -56,12 +56,12 @@ pub const REFUSALS_LISTED_MAX: usize = 8;
 /// Refused connections: the first few different ones, and how many there were in all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refusals {
-    pub listed: Vec<Refusal>,
+    pub listed: Vec<RefusedConnection>,
     pub count: u64,
 }
 
 impl Refusals {
-    pub fn add(&mut self, refusal: Refusal) {
+    pub fn add(&mut self, refusal: RefusedConnection) {
         self.count += 1;
         if self.listed.len() < REFUSALS_LISTED_MAX && !self.listed.contains(&refusal) {
             self.listed.push(refusal);
@@ -85,5 +85,5 @@ impl Refusals {
 
 /// Learns of every refusal, for the audit log and the metrics. It never blocks and may be called from any thread.
 pub trait RefusalSink: Send + Sync {
-    fn refused(&self, user: Option<&PortUser>, refusal: &Refusal);
+    fn refused(&self, user: Option<&PortUser>, refusal: &RefusedConnection);
 }
