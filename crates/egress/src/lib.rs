@@ -39,7 +39,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{dial::Dialer, gate::Gate};
 pub use crate::{
     port::Port,
-    resolve::{Connect, Resolve, System},
+    resolve::{Connect, Resolve, SystemNetwork},
     this_machine::ThisMachine,
     upstream::{Upstream, UpstreamError},
 };
@@ -77,8 +77,8 @@ impl ProxyOptions {
             policy: NetworkPolicy::OPEN,
             upstream: None,
             trust_upstream: true,
-            resolver: Arc::new(System),
-            connector: Arc::new(System),
+            resolver: Arc::new(SystemNetwork),
+            connector: Arc::new(SystemNetwork),
             sink: Arc::new(NoSink),
         }
     }

@@ -23,9 +23,9 @@ pub trait Connect: Send + Sync {
 
 /// The system's resolver and its network.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct System;
+pub struct SystemNetwork;
 
-impl Resolve for System {
+impl Resolve for SystemNetwork {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
             let addresses = tokio::net::lookup_host((name, 0)).await?;
@@ -34,7 +34,7 @@ impl Resolve for System {
     }
 }
 
-impl Connect for System {
+impl Connect for SystemNetwork {
     fn connect(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<TcpStream>> {
         Box::pin(TcpStream::connect(address))
     }
