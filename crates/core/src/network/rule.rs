@@ -62,9 +62,8 @@ impl NetworkRule {
     pub fn matches(&self, target: &DialTarget) -> bool {
         self.port.is_none_or(|port| port == target.port)
             && match &self.target {
-                RuleTarget::Network(network) => {
-                    with_embedded(target.address).any(|address| network.contains(&address))
-                }
+                RuleTarget::Network(network) => with_embedded(target.address)
+                    .any(|address| network.contains(&address) || network.contains(&dialled_address(address))),
                 RuleTarget::Host(host) => **host == *target.host,
                 RuleTarget::Pattern(parts) => matches_pattern(&target.host, parts),
             }
@@ -209,6 +208,16 @@ fn parse_pattern(text: &str) -> Result<RuleTarget, InvalidRule> {
     Ok(RuleTarget::Pattern(parts.split('*').map(Box::from).collect()))
 }
 
+/// The address at which a connection to this one ends: systems dial loopback instead of an unspecified address. Without
+/// this, `http://0.0.0.0/` would go around a rule that denies `127.0.0.1`.
+fn dialled_address(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        other => other,
+    }
+}
+
 /// Whether the host is made of these parts with any text between them. `*.example.com` does not match `example.com`.
 fn matches_pattern(host: &str, parts: &[Box<str>]) -> bool {
     let [first, middle @ .., last] = parts else { return false };
@@ -274,6 +283,11 @@ mod tests {
             ("[fd00::/8]:443", "x", "fd00::1", 80, false),
             ("[::1]", "x", "::1", 80, true),
             ("::1", "x", "::1", 80, true),
+            ("127.0.0.1", "x", "0.0.0.0", 80, true),
+            ("127.0.0.0/8", "x", "::ffff:0.0.0.0", 80, true),
+            ("127.0.0.2", "x", "0.0.0.0", 80, false),
+            ("::1", "x", "::", 80, true),
+            ("0.0.0.0", "x", "127.0.0.1", 80, false),
             ("0.0.0.0/0", "x", "8.8.8.8", 80, true),
             ("0.0.0.0/0", "x", "2600::1", 80, false),
         ] {
