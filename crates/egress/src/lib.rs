@@ -15,6 +15,7 @@
 mod answer;
 mod chain;
 mod connection;
+mod connection_permits;
 mod dial;
 mod forward;
 mod gate;
@@ -33,21 +34,16 @@ use greenroom_core::{
     network::{NetworkPolicy, OwnPorts, PolicyLayers},
     port::{Egress, EgressPort, PortUser, RefusalSink, RefusedConnection},
 };
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{dial::Dialer, gate::Gate};
+use crate::{connection_permits::SharedPermits, dial::Dialer, gate::Gate};
 pub use crate::{
     port::Port,
     resolve::{Connect, Resolve, SystemNetwork},
     this_machine::ThisMachine,
     upstream::{Upstream, UpstreamError},
 };
-
-/// Connections served at once over all ports; further ones wait. Chromium opens at most 32 connections to one proxy per
-/// context, so this is 64 contexts at their busiest. A connection costs two descriptors and two copy buffers: at the
-/// limit 4,096 and 64 MiB.
-const CONNECTIONS_MAX: usize = 2_048;
 
 /// How long the listener pauses when `accept` fails: if descriptors ran out, other connections have to end first,
 /// and asking again at once would only burn a core.
@@ -103,7 +99,7 @@ pub struct Proxy {
 pub(crate) struct Shared {
     dialer: Dialer,
     policy: PolicyLayers,
-    permits: Arc<Semaphore>,
+    permits: SharedPermits,
     sink: Arc<dyn RefusalSink>,
     /// Ends every port.
     stop: CancellationToken,
@@ -124,7 +120,7 @@ impl Proxy {
                 options.connector,
             ),
             policy: options.policy.into(),
-            permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            permits: SharedPermits::new(),
             sink: options.sink,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),

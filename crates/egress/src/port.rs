@@ -19,11 +19,9 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{ACCEPT_PAUSE, Shared, connection, peer_user, refusals::RefusalLog};
-
-/// Connections of one port served at once; further ones wait in the listener's backlog. Chromium opens at most 32
-/// connections to a proxy per context, and 255 WebSockets.
-const PORT_CONNECTIONS_MAX: usize = 288;
+use crate::{
+    ACCEPT_PAUSE, Shared, connection, connection_permits::PortPermits, peer_user, refusals::RefusalLog,
+};
 
 /// Names that one port resolves at once: a slow name server must not take the threads that other ports need.
 const PORT_LOOKUPS_MAX: usize = 16;
@@ -117,7 +115,7 @@ async fn listen(
     count: watch::Sender<usize>,
     stop: CancellationToken,
 ) {
-    let own_permits = Arc::new(Semaphore::new(PORT_CONNECTIONS_MAX));
+    let permits = state.shared.permits.port();
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -128,13 +126,13 @@ async fn listen(
                 }
                 count.send_replace(connections.len());
             }
-            Some((stream, permit)) = accept(&listener, &own_permits) => {
+            Some((stream, accepted)) = accept(&listener, &permits) => {
                 let state = state.clone();
+                let permits = permits.clone();
                 connections.spawn(async move {
-                    // The proxy never closes this semaphore.
-                    let _all = state.shared.permits.clone().acquire_owned().await;
+                    let _served = permits.serve().await;
                     connection::serve(stream, state).await;
-                    drop(permit);
+                    drop(accepted);
                 });
                 count.send_replace(connections.len());
             }
@@ -151,11 +149,8 @@ fn is_own_user(stream: &TcpStream, client: SocketAddr) -> bool {
 }
 
 /// The next connection, once there is room for it. Dropping the future loses no connection.
-async fn accept(
-    listener: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-    let permit = permits.clone().acquire_owned().await.ok()?;
+async fn accept(listener: &TcpListener, permits: &PortPermits) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    let permit = permits.accept().await?;
     loop {
         match listener.accept().await {
             Ok((stream, client)) if is_own_user(&stream, client) => return Some((stream, permit)),
