@@ -44,7 +44,7 @@ fn run_script_keeps_a_running_server() {
     "listen": "http://127.0.0.1:34501" }"#;
     let printed = run(&greenroom(&format!("[{stdio},\n{server}]")));
     assert!(printed.starts_with("exit code: 0\n"), "{printed}");
-    assert!(printed.contains("A server of yours runs already: http://127.0.0.1:34501\n"), "{printed}");
+    assert!(printed.contains("A server of yours runs already: http://127.0.0.1:34501/mcp\n"), "{printed}");
     assert!(!printed.contains("[greenroom serve]"), "{printed}");
     assert!(run(&greenroom(stdio)).ends_with("[greenroom serve]\n"));
 }
