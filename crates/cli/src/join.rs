@@ -3,7 +3,10 @@
 use std::{io, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
-use greenroom_core::BoxFuture;
+use greenroom_core::{
+    BoxFuture,
+    settings::{Origin, Resolved, SETTINGS},
+};
 use greenroom_gateway::front::{
     http::{FRONT, PROTOCOL},
     relay::{ServerConnector, ServerStream},
@@ -30,6 +33,22 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A refusal is a sentence or two; greenroom reads no more than this.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
+
+/// The settings that a process which uses a running server reads itself. For all others the server's values apply.
+const OWN_SETTINGS: [&str; 2] = ["data_dir", "log"];
+
+/// The flags of this command line that have no effect when the process uses a running server.
+pub fn flags_of_the_server(resolved: &Resolved) -> Vec<String> {
+    let is_flag = |key| matches!(resolved.origin(key), Origin::Flag { .. }) && !OWN_SETTINGS.contains(&key);
+    let settings = SETTINGS.iter().filter(|setting| is_flag(setting.key));
+    let browsers = resolved.settings.browsers.iter().enumerate().filter_map(|(at, browser)| {
+        match resolved.browser_origin(at) {
+            Origin::Flag(flag) => Some(format!("{flag} {}", browser.shown_url())),
+            _ => None,
+        }
+    });
+    settings.map(|setting| format!("--{}", setting.flag())).chain(browsers).collect()
+}
 
 /// Where to look for servers.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use std::{io::IsTerminal, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
-use greenroom_core::settings::{Origin, Resolved, SETTINGS};
+use greenroom_core::settings::{Origin, Resolved};
 use greenroom_gateway::{
     control::{ProcessKind, RecentLog},
     front::{
@@ -15,11 +15,13 @@ use greenroom_mcp::stdio;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    app::App, config::ProcessEnv, join::ServerLocation, parent, progress, report::CliError, signals::Signals,
+    app::App,
+    config::ProcessEnv,
+    join::{ServerLocation, flags_of_the_server},
+    parent, progress,
+    report::CliError,
+    signals::Signals,
 };
-
-/// The settings that a joined front uses itself. For all others its server's values apply.
-const OWN_SETTINGS: [&str; 2] = ["data_dir", "log"];
 
 /// The note for a person who started `greenroom mcp` in a terminal.
 const TERMINAL_NOTE: &str = "greenroom mcp speaks MCP with a client over stdin and stdout; clients start it themselves, and there is nothing to type here.
@@ -98,22 +100,10 @@ async fn join(
     first: Box<dyn ServerStream>,
     stop: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
-    for setting in SETTINGS {
-        let origin = resolved.origin(setting.key);
-        if matches!(origin, Origin::Flag { .. }) && !OWN_SETTINGS.contains(&setting.key) {
-            tracing::warn!(
-                "--{} has no effect: this process joined a running server, whose settings apply; --standalone joins none",
-                setting.flag()
-            );
-        }
-    }
-    for (at, browser) in resolved.settings.browsers.iter().enumerate() {
-        if let Origin::Flag(flag) = resolved.browser_origin(at) {
-            tracing::warn!(
-                "{flag} {} has no effect: this process joined a running server, whose settings apply; --standalone joins none",
-                browser.shown_url()
-            );
-        }
+    for flag in flags_of_the_server(resolved) {
+        tracing::warn!(
+            "{flag} has no effect: this process joined a running server, whose settings apply; --standalone joins none"
+        );
     }
     let relay = Relay { servers: location, secret: Secret::random(), folder: env.working_dir.clone() };
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;

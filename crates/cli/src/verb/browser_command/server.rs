@@ -9,6 +9,8 @@ use super::{args::CallOptions, background};
 use crate::{
     config::ConfigSources,
     control::{ControlEndpoint, GreenroomReport, find_endpoints, print::ambiguous_error, query_all, reports},
+    join::flags_of_the_server,
+    progress,
     report::CliError,
 };
 
@@ -23,13 +25,15 @@ pub async fn find(
     let data = &resolved.settings.data_dir;
     if let Some(pid) = options.pid {
         let found = find_endpoints(data).into_iter().find(|endpoint| endpoint.pid == pid);
-        return found.ok_or_else(|| {
+        let found = found.ok_or_else(|| {
             CliError::unreachable(format!("no greenroom runs as process {pid}"))
                 .hint("`greenroom status` shows which there are")
-                .into()
-        });
+        })?;
+        note_flags_without_effect(resolved, pid);
+        return Ok(found);
     }
     if let Some(found) = running(data, session).await? {
+        note_flags_without_effect(resolved, found.pid);
         return Ok(found);
     }
     if !starts_server {
@@ -38,6 +42,15 @@ pub async fn find(
             .into());
     }
     background::start(resolved, config_sources, session).await
+}
+
+/// Tells the user which flags of the command only a server that the command starts would have.
+fn note_flags_without_effect(resolved: &Resolved, pid: u32) {
+    for flag in flags_of_the_server(resolved) {
+        progress::note(&format!(
+            "note: {flag} has no effect: the server (pid {pid}) runs already, and its settings apply; `kill {pid}` ends it, and the next command starts a new one"
+        ));
+    }
 }
 
 /// The greenroom that runs already and suits this session, if there is one.

@@ -65,6 +65,23 @@ async fn concurrent_commands_start_one_server() {
     within(TEST_TIMEOUT, wait_gone(servers.0[0])).await;
 }
 
+/// A flag of a command is for the server that the command starts. The command says so if a server runs already.
+#[tokio::test]
+async fn flags_without_effect_are_noted() {
+    let setup = FakeEngineSetup::new();
+    let data = setup.data().display().to_string();
+    let arguments = ["call", "echo", "text=x", "--network-preset", "guarded", "--data-dir", &data];
+    let first = run(&setup, &arguments).await;
+    let servers = Servers::running_in(&setup).await;
+    assert!(first.code == 0 && !first.stderr.contains("has no effect"), "{first:?}");
+    let second = run(&setup, &arguments).await;
+    assert_eq!((second.code, second.stdout.as_str()), (0, "x\n"), "{second:?}");
+    let expected =
+        format!("note: --network-preset has no effect: the server (pid {}) runs already", servers.0[0]);
+    assert!(second.stderr.starts_with(&expected), "{second:?}");
+    assert_eq!(second.stderr.matches("has no effect").count(), 1, "{second:?}");
+}
+
 /// The server ends by itself when its last session is closed and no command comes.
 #[tokio::test]
 async fn unused_server_ends() {
