@@ -141,7 +141,7 @@ pub struct EvalArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct ScreenshotArgs {
-    /// The file to write; a new file in the folder for temporary files if it is not given
+    /// The file to write, a PNG; a new file in the folder for temporary files if it is not given
     pub file: Option<PathBuf>,
     /// The whole page instead of the visible part
     #[arg(long)]

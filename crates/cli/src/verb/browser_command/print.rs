@@ -14,7 +14,7 @@ use greenroom_core::printable::printable_lines;
 use greenroom_gateway::control::{AnswerImage, CommandAnswer};
 use serde_json::{Value, json};
 
-use crate::report;
+use crate::{progress, report};
 
 /// Prints the answer, and writes its pictures: the first one to `picture`, if that is given.
 pub fn answer(answer: &CommandAnswer, json: bool, picture: Option<&Path>) -> anyhow::Result<ExitCode> {
@@ -32,9 +32,15 @@ pub fn answer(answer: &CommandAnswer, json: bool, picture: Option<&Path>) -> any
         }
         io::stdout().lock().write_all(format!("{}\n", text.trim_start_matches('\n')).as_bytes())?;
     } else {
-        report::problem(&answer.text, None);
+        report::problem(without_headings(&answer.text), None);
     }
     Ok(if answer.ok && !answer.found_nothing { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The error of an engine without the words that introduce it: the line begins with `error:` already.
+fn without_headings(error: &str) -> &str {
+    let error = error.strip_prefix("### Error\n").unwrap_or(error);
+    error.strip_prefix("Error: ").unwrap_or(error)
 }
 
 fn as_json(answer: &CommandAnswer, files: &[PathBuf]) -> Value {
@@ -56,6 +62,14 @@ fn as_json(answer: &CommandAnswer, files: &[PathBuf]) -> Value {
     object
 }
 
+/// The kind of a picture whose file name ends like another kind. Programs that trust the name refuse such a file.
+fn misnamed<'a>(path: &Path, mime: &'a str) -> Option<&'a str> {
+    let kind = mime.strip_prefix("image/")?;
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    let named = if extension == "jpg" { "jpeg" } else { &extension };
+    (["png", "jpeg", "webp", "gif"].contains(&named) && named != kind).then_some(kind)
+}
+
 /// Writes a picture to the given file, or to a new one that only this user can read.
 fn write_image(
     answer: &CommandAnswer,
@@ -67,6 +81,9 @@ fn write_image(
     if let Some(path) = given {
         let context = || format!("cannot write the picture: `{}`", path.display());
         fs::write(path, bytes).with_context(context)?;
+        if let Some(kind) = misnamed(path, &image.mime) {
+            progress::note(&format!("note: `{}` holds a picture of the kind {kind}", path.display()));
+        }
         return Ok(path.to_owned());
     }
     let name = answer.ref_id.clone().unwrap_or_else(|| format!("picture-{}", std::process::id()));
@@ -77,4 +94,31 @@ fn write_image(
     let new = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     new.and_then(|mut new| new.write_all(&bytes)).with_context(context)?;
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An engine's error begins with what went wrong, and errors of other forms stay as they are.
+    #[test]
+    fn errors_lose_their_headings() {
+        let check = |error, expected| assert_eq!(without_headings(error), expected);
+        check("### Error\nError: Ref e3 not found\n### Page\n", "Ref e3 not found\n### Page\n");
+        check("### Error\nTimeoutError: 5000ms exceeded", "TimeoutError: 5000ms exceeded");
+        check("no such session: \"a\"", "no such session: \"a\"");
+    }
+
+    /// Only a name that ends like another kind of picture is noted.
+    #[test]
+    fn misnamed_pictures_are_noted() {
+        let check =
+            |path: &str, expected| assert_eq!(misnamed(Path::new(path), "image/png"), expected, "{path}");
+        check("a.jpg", Some("png"));
+        check("a.JPEG", Some("png"));
+        check("a.png", None);
+        check("a", None);
+        check("a.out", None);
+        assert_eq!(misnamed(Path::new("a.jpg"), "image/jpeg"), None);
+    }
 }
