@@ -294,7 +294,8 @@ impl ErrorResponse {
             FleetError::LineFull { .. } => failure("line_full")
                 .hint("wait a while, or name another pool; the operator can raise INSTANCES or SLOTS")
                 .retryable(),
-            FleetError::NoSession(_) => failure("no_session").hint("session_list shows what there is"),
+            FleetError::NoSession(_) => failure("no_session")
+                .hint("session_list, or `greenroom sessions` in a shell, shows what there is"),
             FleetError::NoConnectionSession => {
                 failure("no_session").hint("give a `sessionId`; session_list shows what there is")
             }

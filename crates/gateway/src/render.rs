@@ -166,8 +166,8 @@ fn inline(
     (result, page)
 }
 
-/// Replaces the snapshot of a page without content.
-const EMPTY_PAGE: &str = "(the page is empty)";
+/// Replaces a snapshot without elements. Playwright's snapshot has none while a dialog of the page is open, too.
+const EMPTY_PAGE: &str = "(no elements: the page is empty, or a dialog is open)";
 
 /// Bytes of a token, roughly: good enough for the texts around a snapshot.
 const TOKEN_BYTES: usize = 4;

@@ -245,7 +245,7 @@ fn long_texts_are_cut_to_the_budget() {
 fn empty_pages_are_reported() {
     let body = r#"{"content":[{"type":"text","text":"[1](x)"}]}"#;
     let of = |mode| text(&answer(reply(body, &[("[1](x)", "\n")]), &[], &options(&unkept(), mode)).unwrap());
-    assert_eq!(of(INLINE), "(the page is empty)");
+    assert_eq!(of(INLINE), "(no elements: the page is empty, or a dialog is open)");
     assert_eq!(of(ResponseMode::As(Responses::Raw)), "[1](x)");
 }
 

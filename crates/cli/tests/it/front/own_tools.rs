@@ -71,7 +71,10 @@ async fn session_close_removes_process_and_folder() {
     let (code, text) = failure(&client.call("session_close", json!({"sessionId": "a"})).await);
     assert_eq!(
         (code.as_str(), text.as_str()),
-        ("no_session", "no such session: \"a\"\n\nhint: session_list shows what there is")
+        (
+            "no_session",
+            "no such session: \"a\"\n\nhint: session_list, or `greenroom sessions` in a shell, shows what there is"
+        )
     );
     let again = client.call("pid", json!({"sessionId": "a"})).await;
     assert_eq!(text_of(&again), pid_of(&again).to_string(), "asked for, so nothing to remark");
