@@ -47,7 +47,7 @@ pub enum Verb {
     Press(verb::browser_command::PressArgs),
     /// Select options of a list
     Select(verb::browser_command::SelectArgs),
-    /// Wait for a text, for the end of a text, or for a time
+    /// Wait until the page shows a text, until a text is gone, or for a time
     Wait(verb::browser_command::WaitArgs),
     /// Evaluate JavaScript in the page
     Eval(verb::browser_command::EvalArgs),

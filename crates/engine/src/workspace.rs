@@ -155,8 +155,8 @@ impl WorkspaceRoots {
     fn outside(&self, path: &str) -> WorkspaceRefusal {
         let roots: Vec<_> = self.folders.iter().map(|root| format!("`{}`", root.display())).collect();
         let hint = if roots.is_empty() {
-            "your client has no folder here: it offers no roots, or it came over HTTP, where files cannot cross; \
-             `greenroom mcp` can hand them over"
+            "greenroom may use no folder of your client: `greenroom mcp` gives it the client's folder, HTTP gives it \
+             none; to save a file all the same, leave its name out, and the answer has it or a link to it"
                 .to_owned()
         } else {
             match roots.as_slice() {

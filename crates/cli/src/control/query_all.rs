@@ -59,8 +59,8 @@ async fn query(endpoint: ControlEndpoint) -> Option<QueryOutcome> {
 /// The message where no greenroom runs.
 pub fn none_running_message(data_folder: &Path) -> String {
     format!(
-        "no greenroom is running with the data folder `{}`\n\nhint: an agent's client starts one, with `greenroom mcp`; \
-         `--data-dir` looks into another folder\n",
+        "no greenroom is running with the data folder `{}`\n\nhint: `greenroom serve`, a command such as `greenroom open URL`, \
+         or an agent's client starts one; `--data-dir` looks into another folder\n",
         data_folder.display()
     )
 }
