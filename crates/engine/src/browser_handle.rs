@@ -156,11 +156,11 @@ impl BrowserHandle {
         }
     }
 
-    /// How much memory all its processes may take. An attached browser has no limit.
-    pub(crate) fn memory_bytes_max(&self) -> u64 {
+    /// How much memory all its processes may take, if that is set.
+    pub(crate) fn memory_bytes_max(&self) -> Option<u64> {
         match &self.browser {
             BrowserSource::Started(chromium) => chromium.memory_bytes_max(),
-            BrowserSource::Attached { .. } => u64::MAX,
+            BrowserSource::Attached { .. } => None,
         }
     }
 

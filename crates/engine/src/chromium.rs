@@ -15,7 +15,6 @@ use crate::{
     browser::{Browser, BrowserKind, version},
     chromium_log,
     launcher::{Launcher, ProcessSpec},
-    overload::machine_memory,
     ports::{PortGuard, Ports},
     priority::lower_pages,
     process::{Process, StderrParser},
@@ -139,7 +138,7 @@ pub struct Chromium {
     /// The WebSocket address of its debugger.
     pub endpoint: String,
     profile: Profile,
-    memory_bytes_max: u64,
+    memory_bytes_max: Option<u64>,
     _port: PortGuard,
 }
 
@@ -193,7 +192,7 @@ impl Chromium {
         match held {
             Ok(port) => {
                 version::warn_if_old(&endpoint, &spec.browser.path).await;
-                let memory_bytes_max = spec.memory_bytes_max.unwrap_or_else(half_of_memory);
+                let memory_bytes_max = spec.memory_bytes_max;
                 Ok(Self { process, endpoint, profile, memory_bytes_max, _port: port })
             }
             Err(error) => {
@@ -207,8 +206,8 @@ impl Chromium {
         &self.process
     }
 
-    /// How much memory all its processes may take.
-    pub(crate) fn memory_bytes_max(&self) -> u64 {
+    /// How much memory all its processes may take, if that is set.
+    pub(crate) fn memory_bytes_max(&self) -> Option<u64> {
         self.memory_bytes_max
     }
 
@@ -262,8 +261,8 @@ fn command(spec: &ChromiumSpec, profile: &Path) -> ProcessSpec {
         warn_no_sandbox();
         command = command.arg("--no-sandbox");
     }
-    // Contexts that an engine makes store in memory, of which the browser gives them a fifth. A user's persistent profile
-    // gets no limit: the browser would remove what its sites have stored beyond it.
+    // This bounds what is stored on disk. Contexts that an engine makes store in memory, which `overload/` bounds. A user's
+    // persistent profile gets no limit: the browser would remove what its sites have stored beyond it.
     if spec.default_context.as_ref().is_none_or(|context| context.profile.is_none()) {
         let max = spec.storage_bytes_max;
         add_flag(&mut command, &format!("--enable-features=StorageQuotaSettings:PoolSizeBytes/{max}"));
@@ -288,12 +287,6 @@ fn add_flag(command: &mut ProcessSpec, arg: &str) {
         }
         _ => command.args.push(arg.into()),
     }
-}
-
-/// A browser with this much memory leaves room for greenroom, the engine and other programs. If the machine's memory is
-/// unknown there is no limit: any guess would be wrong.
-fn half_of_memory() -> u64 {
-    machine_memory().map_or(u64::MAX, |all| all / 2)
 }
 
 fn is_root() -> bool {

@@ -112,7 +112,8 @@ settings! {
         "sessions.disk_bytes_max" disk_bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), Guarded;
         /// How much memory a Chromium that greenroom started may take, together with the pages of all its sessions.
         /// Over this limit greenroom ends the page that takes most: that tab is lost, and other tabs and sessions go
-        /// on. `auto` is half of the memory of the machine or container.
+        /// on. A session whose pages have stored too much, so that the end of its page frees little, is lost. With
+        /// `auto` all browsers together may take half of the memory of the machine or container.
         "sessions.memory_bytes_max" memory_bytes_max: Option<u64> = None
             => OrWord("auto", Bytes(1 << 28..=1 << 50)), Guarded;
     }

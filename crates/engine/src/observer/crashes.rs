@@ -1,6 +1,6 @@
 //! Which tabs of a seat crashed. One crash costs one tab; a seat whose tabs crash over and over is lost.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use greenroom_core::{
     Crash, Lost,
@@ -22,7 +22,9 @@ pub(crate) struct Crashes {
     recent: VecDeque<(String, Crash)>,
     /// The times of the last crashes; at most [`LOOP_MAX`].
     times: VecDeque<Instant>,
-    /// Set when crashes came too fast.
+    /// When greenroom last ended a tab's page, and why.
+    last_end: Option<(Instant, Arc<str>)>,
+    /// Set when crashes came too fast, or when greenroom gave the seat up.
     pub(crate) lost: Option<Lost>,
 }
 
@@ -42,6 +44,21 @@ impl Crashes {
         if is_loop && self.lost.is_none() {
             self.lost = Some(Lost::Page(format!("{LOOP_MAX} times within {}", human(LOOP_WITHIN)).into()));
         }
+    }
+
+    /// greenroom has ended a tab's page.
+    pub(super) fn ended_by_greenroom(&mut self, why: &Arc<str>, now: Instant) {
+        self.last_end = Some((now, why.clone()));
+    }
+
+    /// Whether greenroom has ended a tab's page for this reason since a time.
+    pub(super) fn was_ended(&self, why: &str, since: Instant) -> bool {
+        self.last_end.as_ref().is_some_and(|(at, reason)| *at >= since && **reason == *why)
+    }
+
+    /// greenroom gives the seat up. The first reason stays.
+    pub(super) fn lose(&mut self, why: Lost) {
+        self.lost.get_or_insert(why);
     }
 
     /// The crashes after the first `seen` ones, as far as they are remembered, with their tabs' ids.

@@ -24,14 +24,14 @@ use std::{
 };
 
 use greenroom_cdp::{CdpClient, Closed, Events};
-use greenroom_core::{StartError, View};
+use greenroom_core::{Lost, StartError, View};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinSet,
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 use crate::{
@@ -40,7 +40,7 @@ use crate::{
     endpoint::Endpoint,
 };
 pub(crate) use crashes::Crashes;
-use task::{ObserverCommand, ObserverTask, ScopeTabs};
+use task::{EndedPages, ObserverCommand, ObserverTask, ScopeTabs};
 
 /// Commands that may wait for the observer's task; each comes from one seat, and a seat has at most one waiting.
 const COMMANDS_MAX: usize = 64;
@@ -178,6 +178,12 @@ impl Observer {
     /// From now on this is the reason for killed renderers: greenroom ended them. With `None` the reason is unknown.
     pub(crate) fn tell_why_killed(&self, why: Option<Arc<str>>) {
         *self.why_killed.lock() = why;
+    }
+
+    /// Declares the seats lost whose pages greenroom has ended for this reason since a time.
+    pub(crate) async fn lose_seats_of_ended_pages(&self, why: &'static str, since: Instant, lost: Lost) {
+        // Without a browser there are no seats.
+        let _ = self.commands.send(ObserverCommand::LoseEnded(EndedPages { why, since, lost })).await;
     }
 
     /// Resolves when the observer has ended, with the reason why the connection to the browser ended, if it did.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use greenroom_cdp::{CallReply, CdpClient, Event, Events};
-use greenroom_core::View;
+use greenroom_core::{Lost, View};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::{
@@ -32,12 +32,21 @@ pub(super) enum ObserverCommand {
     Tabs(Scope, oneshot::Sender<ScopeTabs>),
     ContextShowing(String, oneshot::Sender<Option<String>>),
     Forget(Scope),
+    LoseEnded(EndedPages),
     /// Counts the downloads of the browser, all of which belong to one seat.
     Count(Arc<Downloads>),
 }
 
 /// The browser's name for the crash of a page whose renderer was killed by a signal.
 const KILLED: &str = "killed";
+
+/// Pages that greenroom has ended, and why their seats are lost now.
+pub(super) struct EndedPages {
+    /// Why the pages were ended.
+    pub(super) why: &'static str,
+    pub(super) since: Instant,
+    pub(super) lost: Lost,
+}
 
 /// The outcome of asking the browser.
 enum SyncOutcome {
@@ -189,6 +198,7 @@ impl ObserverTask {
                         SyncOutcome::Gone => return,
                     },
                     Some(ObserverCommand::Forget(scope)) => self.forget(&scope),
+                    Some(ObserverCommand::LoseEnded(ended)) => self.lose_ended(&ended),
                     Some(ObserverCommand::Count(downloads)) => self.downloads = Some(downloads),
                     None => return,
                 },
@@ -399,7 +409,21 @@ impl ObserverTask {
         let status = why.as_deref().unwrap_or(status);
         for scope in self.scopes(id, page).into_iter().flatten() {
             if let Some(followed) = self.followed.get(&scope) {
-                followed.crashes.send_modify(|crashes| crashes.add(id, &page.url, status, Instant::now()));
+                followed.crashes.send_modify(|crashes| {
+                    let now = Instant::now();
+                    crashes.add(id, &page.url, status, now);
+                    if let Some(why) = &why {
+                        crashes.ended_by_greenroom(why, now);
+                    }
+                });
+            }
+        }
+    }
+
+    fn lose_ended(&self, EndedPages { why, since, lost }: &EndedPages) {
+        for followed in self.followed.values() {
+            if followed.crashes.borrow().was_ended(why, *since) {
+                followed.crashes.send_modify(|crashes| crashes.lose(lost.clone()));
             }
         }
     }

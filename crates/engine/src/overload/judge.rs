@@ -42,12 +42,21 @@ const WORK_PER_SEND_TIME_MAX: u32 = 5;
 /// memory.
 const PAUSE_AFTER_END: Duration = Duration::from_secs(3);
 
-/// A page with less than this part of a browser's memory limit is not ended: that would not help.
+/// If memory of gone pages is what exceeds a browser's limit, a page with less than this part of the limit is not ended: that
+/// would not help. Pages that exceed the limit together are ended however small each is.
 const MEMORY_SHARE_DIVISOR: u64 = 8;
+
+/// A GPU process that takes less than the pages together is ended only if it takes this part of the limit.
+const GPU_SHARE_DIVISOR: u64 = 4;
+
+/// How long after the end of a page the browser may take to return what it kept for that page. What then remains is what the
+/// page has stored (IndexedDB, caches), which Chromium frees with the session alone.
+const FREED_WITHIN: Duration = Duration::from_secs(10);
 
 const KEPT_BUSY: &str = "greenroom ended it: it kept the whole browser too busy to answer";
 pub(super) const KEPT_DRAWING: &str = "greenroom ended it: it kept the browser too busy to draw other pages";
-const TOOK_MEMORY: &str = "greenroom ended it: it took too much memory (sessions.memory_bytes_max)";
+pub(super) const TOOK_MEMORY: &str =
+    "greenroom ended it: it took too much memory (sessions.memory_bytes_max)";
 
 /// The most work that is allowed within a time.
 struct WorkLimit {
@@ -59,6 +68,10 @@ struct WorkLimit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     EndPage(PageVerdict),
+    /// Gives up the sessions whose pages were ended for their memory since this time: they have left too much behind.
+    LoseSessions {
+        ended_since: Instant,
+    },
     EndGpuProcess(ProcessId),
 }
 
@@ -70,9 +83,19 @@ pub(super) struct PageVerdict {
     pub(super) why: &'static str,
 }
 
+/// Pages that were ended for their memory, while the browser keeps much of what they have left behind.
+#[derive(Debug, Clone, Copy)]
+struct MemoryEnds {
+    /// When the first of them was ended.
+    since: Instant,
+    /// When a page or a session was last ended for its memory.
+    last: Instant,
+    /// Whether their sessions were ended, too.
+    has_ended_sessions: bool,
+}
+
+#[derive(Default)]
 pub(super) struct Judge {
-    /// How much memory all processes of the browser may take.
-    memory_bytes_max: u64,
     /// The browser's work since the last measurement, while it owed an answer.
     unanswered_work: Duration,
     /// How much of this work is attributed to which renderer, by measurement, within [`BURSTS_MAX`].
@@ -82,25 +105,15 @@ pub(super) struct Judge {
     last_usage: Usage,
     /// How much of the browser's own memory is attributed to each renderer.
     browser_memory: MemoryAttribution,
+    /// The memory of the browser's own process at the first measurement: it keeps that for no page.
+    empty_browser_memory: Option<u64>,
     pause_until: Option<Instant>,
+    memory_ends: Option<MemoryEnds>,
     /// Whether it was logged that too much memory is in use, but no page can be ended for it.
     has_warned: bool,
 }
 
 impl Judge {
-    pub(super) fn new(memory_bytes_max: u64) -> Self {
-        Self {
-            memory_bytes_max,
-            unanswered_work: Duration::ZERO,
-            work: VecDeque::new(),
-            samples: VecDeque::new(),
-            last_usage: Usage::default(),
-            browser_memory: MemoryAttribution::default(),
-            pause_until: None,
-            has_warned: false,
-        }
-    }
-
     /// The browser did this much work while it owed an answer.
     pub(super) fn add_unanswered_work(&mut self, work: Duration) {
         self.unanswered_work += work;
@@ -156,12 +169,13 @@ impl Judge {
     fn attribute_memory(&mut self, usage: &Usage) {
         self.browser_memory
             .retain(|process| usage.renderers.iter().any(|renderer| renderer.process == process));
-        let Some((_, before)) = self.samples.front() else { return };
+        self.empty_browser_memory.get_or_insert(usage.other_memory);
         let old = self.last_usage.other_memory;
         let new = usage.other_memory;
         if new <= old {
             return self.browser_memory.subtract(old - new);
         }
+        let Some((_, before)) = self.samples.front() else { return };
         let allocated = |renderer: &Renderer| {
             let before = before.get(&renderer.process).map_or(0, |before| before.bytes_ever_touched);
             renderer.bytes_ever_touched.saturating_sub(before)
@@ -179,15 +193,15 @@ impl Judge {
         }
     }
 
-    /// The process to end now, if there is one.
-    pub(super) fn decide(&mut self, now: Instant) -> Option<Decision> {
+    /// The process to end now, if there is one. All processes of the browser together may take this much memory.
+    pub(super) fn decide(&mut self, now: Instant, memory_bytes_max: u64) -> Option<Decision> {
         if self.pause_until.is_some_and(|until| now < until) {
             return None;
         }
         let decision = self
             .page_over_any_work_limit(now)
             .map(Decision::EndPage)
-            .or_else(|| self.process_over_memory_limit())?;
+            .or_else(|| self.process_over_memory_limit(now, memory_bytes_max))?;
         self.pause_until = Some(now + PAUSE_AFTER_END);
         self.reset();
         Some(decision)
@@ -210,30 +224,55 @@ impl Judge {
         (most >= limit.work).then_some(PageVerdict { process, why: KEPT_BUSY })
     }
 
-    fn process_over_memory_limit(&mut self) -> Option<Decision> {
+    fn process_over_memory_limit(&mut self, now: Instant, memory_bytes_max: u64) -> Option<Decision> {
         let taken =
             |renderer: &Renderer| renderer.memory + self.browser_memory.attributed_to(renderer.process);
-        let of_renderers: u64 = self.last_usage.renderers.iter().map(|renderer| renderer.memory).sum();
         let (gpu, of_gpu) = self.last_usage.gpu.unzip();
         let of_gpu = of_gpu.unwrap_or_default();
-        let all = of_renderers + of_gpu + self.last_usage.other_memory;
-        if all <= self.memory_bytes_max {
+        let all = self.last_usage.memory();
+        let min = memory_bytes_max / MEMORY_SHARE_DIVISOR;
+        let of_gone_pages = self.browser_memory.of_gone_renderers();
+        if of_gone_pages < min {
+            self.memory_ends = self.memory_ends.filter(|ends| now.duration_since(ends.last) < FREED_WITHIN);
+        }
+        if all <= memory_bytes_max {
             self.has_warned = false;
             return None;
         }
+        let of_pages: u64 = self.last_usage.renderers.iter().map(taken).sum();
         let most = self.last_usage.renderers.iter().map(|renderer| (taken(renderer), renderer.process));
         let most = most.max_by_key(|(taken, _)| *taken);
-        let min = self.memory_bytes_max / MEMORY_SHARE_DIVISOR;
-        if let Some(gpu) = gpu.filter(|_| of_gpu >= most.map_or(min, |(taken, _)| taken.max(min))) {
+        // A GPU process that draws many small pages is larger than each of them, but its end would not help for long.
+        let is_large = of_gpu >= memory_bytes_max / GPU_SHARE_DIVISOR && all - of_gpu <= memory_bytes_max;
+        let helps = is_large || of_gpu >= of_pages;
+        if let Some(gpu) = gpu.filter(|_| helps && of_gpu >= most.map_or(min, |(taken, _)| taken.max(min))) {
             return Some(Decision::EndGpuProcess(gpu));
         }
-        if let Some((_, process)) = most.filter(|(taken, _)| *taken >= min) {
+        let is_excess_of_gone_pages = all.saturating_sub(of_gone_pages) <= memory_bytes_max;
+        if let Some(ends) = self.memory_ends.as_mut().filter(|_| is_excess_of_gone_pages) {
+            if now.duration_since(ends.last) < FREED_WITHIN {
+                return None;
+            }
+            if !ends.has_ended_sessions {
+                ends.has_ended_sessions = true;
+                ends.last = now;
+                return Some(Decision::LoseSessions { ended_since: ends.since });
+            }
+        }
+        // What else the browser has gained may be of gone pages.
+        let of_empty_browser =
+            self.empty_browser_memory.unwrap_or_default().min(self.last_usage.other_memory);
+        let is_excess_of_pages = of_pages + of_gpu + of_empty_browser > memory_bytes_max;
+        if let Some((_, process)) = most.filter(|(taken, _)| is_excess_of_pages || *taken >= min) {
+            let earlier = self.memory_ends.filter(|ends| !ends.has_ended_sessions);
+            let since = earlier.map_or(now, |ends| ends.since);
+            self.memory_ends = Some(MemoryEnds { since, last: now, has_ended_sessions: false });
             return Some(Decision::EndPage(PageVerdict { process, why: TOOK_MEMORY }));
         }
         if !self.has_warned {
             tracing::warn!(
                 bytes = all,
-                max = self.memory_bytes_max,
+                max = memory_bytes_max,
                 "a browser takes too much memory, but no single page a large part of it"
             );
         }
@@ -263,6 +302,7 @@ mod tests {
     use super::*;
 
     const MIB: u64 = 1 << 20;
+    const MAX: u64 = 1_000 * MIB;
     const HALF: Duration = Duration::from_millis(500);
 
     fn process(pid: u32) -> ProcessId {
@@ -289,9 +329,9 @@ mod tests {
 
     /// The page that is ended now.
     fn page_to_end(judge: &mut Judge, now: Instant) -> Option<PageVerdict> {
-        match judge.decide(now) {
+        match judge.decide(now, MAX) {
             Some(Decision::EndPage(verdict)) => Some(verdict),
-            Some(Decision::EndGpuProcess(process)) => panic!("{process:?}"),
+            Some(other) => panic!("{other:?}"),
             None => None,
         }
     }
@@ -300,7 +340,7 @@ mod tests {
     /// ago, none if none sent much, and no second one before the browser had time to clean up.
     #[test]
     fn busiest_sender_is_ended() {
-        let mut judge = Judge::new(1_000 * MIB);
+        let mut judge = Judge::default();
         let start = Instant::now();
         let seen = |sample: u64| usage(&[(1, 900, 10), (2, 60 * sample, 10), (3, 2 * sample, 10)], 10);
         let mut ended = Vec::new();
@@ -325,7 +365,7 @@ mod tests {
     #[test]
     fn responsive_browser_keeps_its_pages() {
         for (work, every) in [(0, 1), (80, 1), (900, 17)] {
-            let mut judge = Judge::new(1_000 * MIB);
+            let mut judge = Judge::default();
             let start = Instant::now();
             for sample in 0..60 {
                 let now = start + HALF * u32::try_from(sample).unwrap();
@@ -343,7 +383,7 @@ mod tests {
     #[test]
     fn repeated_bursts_end_a_page() {
         for (every, burst_to_end) in [(18, Some(3)), (60, None)] {
-            let mut judge = Judge::new(1_000 * MIB);
+            let mut judge = Judge::default();
             let start = Instant::now();
             let mut sent = 0;
             let mut ended = None;
@@ -364,7 +404,7 @@ mod tests {
     #[test]
     fn work_counts_while_renderers_are_stopped() {
         for are_stopped in [true, false] {
-            let mut judge = Judge::new(1_000 * MIB);
+            let mut judge = Judge::default();
             let start = Instant::now();
             judge.record_usage(start, usage(&[(1, 0, 10), (2, 0, 10)], 10), false);
             let mut ended = Vec::new();
@@ -381,7 +421,7 @@ mod tests {
     /// After a reset, earlier measurements do not count.
     #[test]
     fn reset_drops_earlier_measurements() {
-        let mut judge = Judge::new(1_000 * MIB);
+        let mut judge = Judge::default();
         let start = Instant::now();
         judge.record_usage(start, usage(&[(1, 0, 10)], 10), false);
         judge.add_unanswered_work(ms(5_000));
@@ -403,7 +443,7 @@ mod tests {
             // Within the limit.
             (usage(&[(1, 10, 100), (2, 10, 400), (3, 400, 10)], 400), None),
         ] {
-            let mut judge = Judge::new(1_000 * MIB);
+            let mut judge = Judge::default();
             let start = Instant::now();
             judge.record_usage(start, usage(&[(1, 10, 10), (2, 10, 10), (3, 10, 10)], 50), false);
             judge.record_usage(start + HALF, large, false);
@@ -415,7 +455,7 @@ mod tests {
     /// Memory that grows in the browser though no page uses new memory: the page that sends messages meanwhile ends.
     #[test]
     fn unexplained_memory_is_attributed_to_senders() {
-        let mut judge = Judge::new(1_000 * MIB);
+        let mut judge = Judge::default();
         let start = Instant::now();
         let seen = |sent: u64, other: u64| {
             let mut usage = usage(&[(1, 0, 50), (2, 0, 50)], other);
@@ -432,7 +472,7 @@ mod tests {
     /// count as the one that took what a page before it has left in the browser.
     #[test]
     fn rising_and_falling_memory_ends_no_page() {
-        let mut judge = Judge::new(1_000 * MIB);
+        let mut judge = Judge::default();
         let start = Instant::now();
         judge.record_usage(start, usage(&[(1, 0, 50), (2, 0, 50)], 50), false);
         judge.record_usage(start + HALF, usage(&[(1, 0, 50), (2, 900, 50)], 950), false);
@@ -444,22 +484,77 @@ mod tests {
         }
     }
 
-    /// No page is ended for memory that stays in the browser after its page is gone, unless a page is large itself.
+    /// Memory that stays in the browser after its page was ended costs the sessions of ended pages after a while, and no
+    /// neighbour. If that does not help either, a neighbour is ended only if it is large itself.
     #[test]
-    fn memory_of_gone_pages_ends_no_page() {
-        let mut judge = Judge::new(1_000 * MIB);
-        let start = Instant::now();
-        judge.record_usage(start, usage(&[(1, 10, 50), (2, 10, 50)], 50), false);
-        judge.record_usage(start + HALF, usage(&[(1, 10, 50), (2, 900, 50)], 1_500), false);
-        assert_eq!(page_to_end(&mut judge, start + HALF).map(|verdict| verdict.process), Some(process(2)));
-        for sample in 2..30 {
-            let now = start + HALF * sample;
-            judge.record_usage(now, usage(&[(1, 10 + u64::from(sample), 50)], 1_500), false);
-            assert_eq!(page_to_end(&mut judge, now), None, "sample {sample}");
+    fn memory_of_gone_pages_ends_their_sessions() {
+        for neighbour in [50, 500] {
+            let mut judge = Judge::default();
+            let start = Instant::now();
+            judge.record_usage(start, usage(&[(1, 10, neighbour), (2, 10, 50)], 50), false);
+            judge.record_usage(start + HALF, usage(&[(1, 10, neighbour), (2, 900, 50)], 1_500), false);
+            let ended_since = start + HALF;
+            assert_eq!(
+                page_to_end(&mut judge, ended_since).map(|verdict| verdict.process),
+                Some(process(2)),
+                "{neighbour}"
+            );
+            let mut decisions = Vec::new();
+            for sample in 2..60 {
+                let now = start + HALF * sample;
+                judge.record_usage(now, usage(&[(1, 10 + u64::from(sample), neighbour)], 1_500), false);
+                decisions.extend(judge.decide(now, MAX).map(|decision| (now - ended_since, decision)));
+            }
+            let sessions = (FREED_WITHIN, Decision::LoseSessions { ended_since });
+            let large = Decision::EndPage(PageVerdict { process: process(1), why: TOOK_MEMORY });
+            let expected = match neighbour {
+                50 => vec![sessions],
+                _ => vec![sessions, (2 * FREED_WITHIN, large)],
+            };
+            assert_eq!(decisions[..expected.len()], expected, "{neighbour}");
+            assert!(neighbour > 50 || decisions.len() == 1, "{decisions:?}");
         }
-        let now = start + HALF * 30;
-        judge.record_usage(now, usage(&[(1, 40, 500)], 1_500), false);
-        assert_eq!(page_to_end(&mut judge, now).map(|verdict| verdict.process), Some(process(1)));
+    }
+
+    /// A page whose memory the browser returns costs no session, now or when another page takes too much later.
+    #[test]
+    fn returned_memory_ends_no_session() {
+        let mut judge = Judge::default();
+        let start = Instant::now();
+        judge.record_usage(start, usage(&[(1, 10, 50), (2, 10, 1_500)], 50), false);
+        assert_eq!(page_to_end(&mut judge, start).map(|verdict| verdict.process), Some(process(2)));
+        for sample in 1..100 {
+            let now = start + HALF * sample;
+            judge.record_usage(now, usage(&[(1, 10, 50)], 50), false);
+            assert_eq!(judge.decide(now, MAX), None, "sample {sample}");
+        }
+        let now = start + HALF * 100;
+        judge.record_usage(now, usage(&[(1, 10, 50), (3, 10, 1_500)], 50), false);
+        assert_eq!(page_to_end(&mut judge, now).map(|verdict| verdict.process), Some(process(3)));
+    }
+
+    /// Many pages that are small each take too much together: the largest is ended, then the next, until the rest is within
+    /// the limit. The GPU process, which draws all of them, is not ended.
+    #[test]
+    fn many_small_pages_are_ended() {
+        let mut judge = Judge::default();
+        let start = Instant::now();
+        let mut pages: Vec<(u32, u64, u64)> =
+            (1..=22).map(|pid| (pid + 100, 10, 50 + u64::from(pid % 2))).collect();
+        let mut ended = Vec::new();
+        for sample in 0..100 {
+            let now = start + HALF * sample;
+            let gpu = Some((process(9), 130 * MIB));
+            judge.record_usage(now, Usage { gpu, ..usage(&pages, 10) }, false);
+            if let Some(PageVerdict { process, why }) = page_to_end(&mut judge, now) {
+                assert_eq!(why, TOOK_MEMORY);
+                pages.retain(|(pid, ..)| *pid != process.pid);
+                ended.push((sample, process.pid % 2));
+            }
+        }
+        assert_eq!(ended, [(0, 1), (6, 1), (12, 1), (18, 1), (24, 1)]);
+        let left: u64 = pages.iter().map(|(.., memory)| memory).sum();
+        assert!(left + 10 + 130 <= 1_000, "{left}");
     }
 
     /// The GPU process takes most: it is ended, and no page, whatever the pages send. A page that takes more is ended first.
@@ -471,7 +566,7 @@ mod tests {
             (600, 700, Some(Decision::EndPage(PageVerdict { process: process(2), why: TOOK_MEMORY }))),
             (500, 50, None),
         ] {
-            let mut judge = Judge::new(1_000 * MIB);
+            let mut judge = Judge::default();
             let start = Instant::now();
             let seen = |sent: u64, of_gpu: u64| Usage {
                 gpu: Some((gpu, of_gpu * MIB)),
@@ -479,7 +574,7 @@ mod tests {
             };
             judge.record_usage(start, seen(1, 50), false);
             judge.record_usage(start + HALF, seen(300, memory), false);
-            assert_eq!(judge.decide(start + HALF), expected);
+            assert_eq!(judge.decide(start + HALF, MAX), expected);
         }
     }
 }

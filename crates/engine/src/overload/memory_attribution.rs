@@ -64,6 +64,11 @@ impl MemoryAttribution {
         shares.map(|share| share.bytes).sum()
     }
 
+    /// How much the browser keeps for renderers that have ended.
+    pub(super) fn of_gone_renderers(&self) -> u64 {
+        self.shares.iter().filter(|share| share.renderer.is_none()).map(|share| share.bytes).sum()
+    }
+
     fn push(&mut self, share: MemoryShare) {
         match self.shares.last_mut() {
             _ if share.bytes == 0 => {}
@@ -97,8 +102,9 @@ mod tests {
         memory.subtract(15);
         assert_eq!(attributed(&memory), (100, 20));
         memory.retain(|left| left == second);
+        assert_eq!(memory.of_gone_renderers(), 100);
         memory.subtract(100);
-        assert_eq!(attributed(&memory), (0, 20));
+        assert_eq!((attributed(&memory), memory.of_gone_renderers()), ((0, 20), 0));
         memory.subtract(1_000);
         assert_eq!((attributed(&memory), memory.shares.len()), ((0, 0), 0));
     }

@@ -15,12 +15,14 @@
 mod drawing;
 mod judge;
 mod memory_attribution;
+mod memory_limit;
 mod shared_memory;
 mod signals;
 mod usage;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
+use greenroom_core::Lost;
 use tokio::{
     sync::mpsc,
     task::spawn_blocking,
@@ -29,11 +31,10 @@ use tokio::{
 
 use crate::{browser_handle::BrowserHandle, observer::Observer};
 use drawing::CompositorTimes;
-use judge::{Decision, Judge, PageVerdict};
+use judge::{Decision, Judge, PageVerdict, TOOK_MEMORY};
+use memory_limit::MemoryLimit;
 use signals::{StopGuard, StoppedRenderers, kill_helper};
-use usage::{GPU_PROCESS, ProcessId, Processes, RENDERER, cpu_time_of};
-
-pub(crate) use usage::machine_memory;
+use usage::{GPU_PROCESS, ProcessId, Processes, RENDERER, cpu_time_of, machine_memory};
 
 /// How often a browser's processor time is read. For some attacks the browser's cleanup time grows with the square of their
 /// duration, so a page must end within seconds.
@@ -66,6 +67,10 @@ const SAMPLE_GAP_MAX: Duration = Duration::from_secs(2);
 /// milliseconds of cleaning up.
 const CRASH_ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
 
+/// Why a session ends whose page was ended for its memory, if the memory is still in use afterwards.
+const KEPT_MEMORY: &str =
+    "its pages have stored too much, and the browser keeps that in memory (sessions.memory_bytes_max)";
+
 /// Ends pages of this browser as long as it runs. Never returns for an attached browser.
 pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) {
     let Some(process) = browser.process() else { return std::future::pending().await };
@@ -76,7 +81,6 @@ pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) {
     let compositor_times = CompositorTimes::default();
     let drawing = drawing::watch(pid, observer, &stopped_renderers, &compositor_times, &to_end);
     tokio::pin!(drawing);
-    let judge = Judge::new(browser.memory_bytes_max());
     let processes = Some(Processes::new(pid));
     let cpu_time = cpu_time_of(pid).unwrap_or_default();
     let mut watch = OverloadWatch {
@@ -84,7 +88,8 @@ pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) {
         observer,
         stopped_renderers: &stopped_renderers,
         compositor_times: &compositor_times,
-        judge,
+        judge: Judge::default(),
+        memory_limit: MemoryLimit::new(browser.memory_bytes_max(), pid),
         processes,
         cpu_time,
         ping: None,
@@ -159,6 +164,7 @@ struct OverloadWatch<'a> {
     /// For [`drawing`], which does not read all processes itself.
     compositor_times: &'a CompositorTimes,
     judge: Judge,
+    memory_limit: MemoryLimit,
     /// `None` only while another thread reads them.
     processes: Option<Processes>,
     /// The browser's processor time at the last measurement.
@@ -290,9 +296,11 @@ impl OverloadWatch<'_> {
         self.processes = Some(processes);
         let now = Instant::now();
         *self.compositor_times.lock() = usage.compositor_times();
+        let memory_bytes_max = self.memory_limit.bytes_max(usage.memory());
         self.judge.record_usage(now, usage, self.stopped.is_some());
-        match self.judge.decide(now) {
+        match self.judge.decide(now, memory_bytes_max) {
             Some(Decision::EndPage(verdict)) => self.end_page(verdict).await,
+            Some(Decision::LoseSessions { ended_since }) => self.lose_sessions(ended_since).await,
             Some(Decision::EndGpuProcess(process)) => self.end_gpu_process(process).await,
             None => {}
         }
@@ -308,6 +316,17 @@ impl OverloadWatch<'_> {
             Ok(_) => tracing::warn!(browser, pid, "ended a GPU process that took too much memory"),
             Err(error) => tracing::warn!(browser, pid, %error, "cannot end a GPU process"),
         }
+    }
+
+    /// Ends the sessions of pages that were ended for their memory: what these pages have stored is in memory until their
+    /// contexts are gone.
+    async fn lose_sessions(&mut self, ended_since: Instant) {
+        tracing::warn!(
+            browser = self.pid,
+            "a browser keeps too much memory after the end of a page; the page's session ends"
+        );
+        let lost = Lost::HealthCheckFailed(KEPT_MEMORY.into());
+        self.observer.lose_seats_of_ended_pages(TOOK_MEMORY, ended_since, lost).await;
     }
 
     async fn end_page(&mut self, PageVerdict { process, why }: PageVerdict) {

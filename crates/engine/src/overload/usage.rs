@@ -49,6 +49,12 @@ pub(super) struct Usage {
 }
 
 impl Usage {
+    /// The memory of all processes.
+    pub(super) fn memory(&self) -> u64 {
+        let of_renderers: u64 = self.renderers.iter().map(|renderer| renderer.memory).sum();
+        of_renderers + self.gpu.map_or(0, |(_, memory)| memory) + self.other_memory
+    }
+
     /// What each renderer has given the browser to draw so far.
     pub(super) fn compositor_times(&self) -> HashMap<ProcessId, Duration> {
         self.renderers.iter().map(|renderer| (renderer.process, renderer.compositor_time)).collect()
@@ -182,7 +188,7 @@ pub(super) fn cpu_time_of(pid: u32) -> Option<Duration> {
 }
 
 /// The memory of this machine, or of the container around this process. `None` if it is unknown.
-pub(crate) fn machine_memory() -> Option<u64> {
+pub(super) fn machine_memory() -> Option<u64> {
     const CONTAINER_LIMITS: [&str; 2] =
         ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
     let number = |path: &&str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
@@ -191,13 +197,17 @@ pub(crate) fn machine_memory() -> Option<u64> {
     CONTAINER_LIMITS.iter().filter_map(number).chain(all).min()
 }
 
-/// The memory of a process, without what it reads from files. A page's streams, its pictures and what it draws are
+/// The memory of a process, without what it reads from files, and with what the kernel has moved to swap space. A page's streams, its pictures and what it draws are
 /// memory that two processes share, so half of it counts for each. `shared_bytes` is its share of the shared memory that it
 /// has open, mapped or not; the kernel counts only mapped memory.
 fn memory(pid: u32, shared_bytes: u64) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let bytes = |name: &str| kibibytes(&text, name).unwrap_or(0) * 1024;
-    bytes("RssAnon:") + shared_bytes.max(bytes("RssShmem:") / 2)
+    memory_in_status(&text, shared_bytes)
+}
+
+fn memory_in_status(text: &str, shared_bytes: u64) -> u64 {
+    let bytes = |name: &str| kibibytes(text, name).unwrap_or(0) * 1024;
+    bytes("RssAnon:") + bytes("VmSwap:") + shared_bytes.max(bytes("RssShmem:") / 2)
 }
 
 fn page_size() -> u64 {
@@ -278,7 +288,9 @@ mod tests {
     /// The kinds of memory that count are read, and the memory of this machine is known.
     #[test]
     fn memory_is_read_by_kind() {
-        let status = "VmRSS:\t  90 kB\nRssAnon:\t      70 kB\nRssFile:\t 9 kB\nRssShmem:\t 20 kB\n";
+        let status =
+            "VmRSS:\t  90 kB\nRssAnon:\t      70 kB\nRssFile:\t 9 kB\nRssShmem:\t 20 kB\nVmSwap:\t 5 kB\n";
+        assert_eq!(memory_in_status(status, 0), (70 + 5 + 10) * 1024);
         assert_eq!((kibibytes(status, "RssAnon:"), kibibytes(status, "RssShmem:")), (Some(70), Some(20)));
         assert_eq!((kibibytes("", "RssAnon:"), kibibytes("RssAnon: x kB", "RssAnon:")), (None, None));
         assert!(machine_memory().is_some() && memory(std::process::id(), 0) > 0);

@@ -56,6 +56,7 @@ pub(super) fn router(seen: watch::Sender<Vec<RecordedRequest>>) -> Router {
         .route("/shop/order", get(order))
         .route("/table", get(table))
         .route("/title", get(title))
+        .route("/html", get(html))
         .route("/big", get(big))
         .route("/download", get(download))
         .route("/redirect", get(redirect))
@@ -124,6 +125,11 @@ async fn table(Query(asked): QueryParameters) -> Html<String> {
 async fn title(Query(asked): QueryParameters) -> Html<String> {
     let template = "<!doctype html><title>{{title}}</title><h1>{{title}}</h1>";
     Html(fill(template, &[("title", text(&asked, "t", "untitled"))]))
+}
+
+/// The HTML that the request asks for, scripts included.
+async fn html(Query(asked): QueryParameters) -> Html<String> {
+    Html(text(&asked, "html", "").to_owned())
 }
 
 async fn big(Query(asked): QueryParameters) -> Html<String> {

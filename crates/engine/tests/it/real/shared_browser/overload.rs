@@ -1,10 +1,12 @@
 //! Pages that keep the whole browser busy, or fill the memory: each loses only its own tab.
 
-use greenroom_core::Crash;
-use greenroom_testkit::eventually;
+use std::sync::Arc;
+
+use greenroom_core::{Call, Crash, raw::encode};
+use greenroom_testkit::{TEST_TIMEOUT, eventually, within};
 use serde_json::json;
 
-use super::{BrowserKind, SharedBrowser, SharedSeat};
+use super::{AgentWithWorkspace, BrowserKind, SharedBrowser, SharedSeat};
 
 /// Changes the page's address without end; Chromium's own limit for that is off.
 const ADDRESSES: &str = "() => { let count = 0; setInterval(() => {
@@ -59,6 +61,26 @@ const TEXTURES: &str = "() => new Promise(done => {
 
 /// Takes 400 MiB in the page's own process.
 const ARRAY: &str = "() => { window.array = new Uint8Array(400 << 20).fill(1); return array.length; }";
+
+/// A page whose process takes less than an eighth of [`MEMORY_MAX`].
+const SMALL_ARRAY: &str = "<script>window.array = new Uint8Array(25 << 20).fill(1);</script>";
+
+/// Stores 8 MiB at a time in databases and caches, no more than 480 MiB in all, which the browser keeps in its memory.
+const STORED: &str = "async () => {
+    const cache = await caches.open('cache');
+    const database = await new Promise(done => {
+        const opening = indexedDB.open('database');
+        opening.onupgradeneeded = () => opening.result.createObjectStore('store');
+        opening.onsuccess = () => done(opening.result);
+    });
+    for (let i = Math.random(); i < 30; i++) {
+        const bytes = new Uint8Array(8 << 20).fill(i);
+        await cache.put('/kept' + i, new Response(bytes));
+        const transaction = database.transaction('store', 'readwrite');
+        transaction.objectStore('store').put(bytes, i);
+        await new Promise(done => { transaction.oncomplete = done; });
+    }
+}";
 
 /// Scripts that never rest, and send nothing to the browser.
 const BUSY: &str = "() => { const url = URL.createObjectURL(new Blob(['for (;;) {}'])); new Worker(url); }";
@@ -203,7 +225,51 @@ async fn memory_is_bounded(kind: BrowserKind) {
         assert!(crash.why.contains("took too much memory"), "{kind:?}: {crash:?}");
         assert_eq!(neighbour.evaluate("() => document.title").await, json!("neighbour"), "{kind:?}");
     }
+    // Many tabs that are small each take too much together.
+    let url = browser.site.url(&format!("/html?html={SMALL_ARRAY}"));
+    for _ in 0..12 {
+        hostile.reply("browser_tabs", json!({ "action": "new", "url": url })).await;
+    }
+    let crash = hostile.crash().await;
+    assert!(crash.why.contains("took too much memory"), "{kind:?}: {crash:?}");
     assert_eq!(neighbour.seat.take_crashes(), [], "{kind:?}");
     assert_eq!(*browser.instance.lost().borrow(), None, "{kind:?}");
     browser.end_with([hostile, neighbour]).await;
+}
+
+/// What a page has stored stays in the browser's memory after the page was ended: its session is lost, with the reason. A
+/// neighbour's page goes on, even if it is large.
+#[tokio::test]
+async fn stored_memory_goes_with_its_session() {
+    tokio::join!(
+        stored_memory_is_bounded(BrowserKind::HeadlessShell),
+        stored_memory_is_bounded(BrowserKind::Chromium)
+    );
+}
+
+async fn stored_memory_is_bounded(kind: BrowserKind) {
+    let browser = SharedBrowser::start_with(kind, |options| {
+        options.settings_mut().sessions.memory_bytes_max = Some(MEMORY_MAX);
+    })
+    .await;
+    let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
+    neighbour.evaluate("() => { window.array = new Uint8Array(60 << 20).fill(1); }").await;
+    hostile.reply("browser_evaluate", json!({ "function": STORED })).await;
+    let crash = hostile.crash().await;
+    assert!(crash.why.contains("took too much memory"), "{kind:?}: {crash:?}");
+    // It goes on, now that the browser keeps much of what it has stored.
+    hostile.show(&browser, "again").await;
+    let mut lost = hostile.seat.lost();
+    let params = encode(&json!({ "name": "browser_evaluate", "arguments": { "function": STORED } }));
+    let agent = Arc::new(AgentWithWorkspace(hostile.workspace.path().to_owned()));
+    let _ = within(TEST_TIMEOUT, hostile.seat.call(Call::new("browser_evaluate", params), agent)).await;
+    let lost = within(TEST_TIMEOUT, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap();
+    assert!(lost.to_string().contains("stored too much"), "{kind:?}: {lost}");
+    hostile.seat.close().await;
+    let mut next = browser.seat().await;
+    next.show(&browser, "next").await;
+    assert_eq!(neighbour.evaluate("() => document.title").await, json!("neighbour"), "{kind:?}");
+    assert_eq!(neighbour.seat.take_crashes(), [], "{kind:?}");
+    assert_eq!(*browser.instance.lost().borrow(), None, "{kind:?}");
+    browser.end_with([next, neighbour]).await;
 }
