@@ -291,6 +291,11 @@ impl Filter {
             return if is_own { Vec::new() } else { self.pass_to_engine(text, now) };
         };
         if is_own {
+            if let Some(realm_limits) = &mut self.realm_limits
+                && let Some(close) = realm_limits.answered(id, &text, &mut self.ids)
+            {
+                return vec![close];
+            }
             return clipboard.answered(id, &text, &mut self.ids);
         }
         if text.len() > VALUE_BYTES_MAX && is_value(&text) {

@@ -1,6 +1,7 @@
 //! Web Locks without end: when the process of a page that has many of them ends, Chromium serves no session until it has
 //! released them.
 
+use greenroom_testkit::until_some;
 use serde_json::{Value, json};
 
 use super::{BrowserKind, SharedBrowser, SharedSeat};
@@ -51,6 +52,61 @@ pub async fn locks_are_bounded(kind: BrowserKind, browser: &SharedBrowser) {
         .collect::<serde_json::Map<_, _>>()
         .into();
     assert_eq!(taken, expected, "{kind:?}");
+    seat.seat.close().await;
+}
+
+/// A page starts 200 workers: 128 of them run. Once these have ended, others run.
+pub async fn workers_are_bounded(kind: BrowserKind, browser: &SharedBrowser) {
+    let mut seat = page(browser).await;
+    let start = "() => {
+        window.started = 0;
+        window.url = URL.createObjectURL(new Blob(['postMessage(0)'], { type: 'text/javascript' }));
+        window.workers = Array.from({ length: 200 }, () => {
+            const worker = new Worker(url);
+            worker.onmessage = () => started++;
+            return worker;
+        });
+    }";
+    seat.evaluate(start).await;
+    until_some("128 workers run", async || {
+        (seat.evaluate("() => started").await == json!(128)).then_some(())
+    })
+    .await;
+    seat.evaluate("() => workers.forEach(worker => worker.terminate())").await;
+    // The proxy learns of the end of a worker some time after the page.
+    let next = "() => new Promise(done => {
+        new Worker(url).onmessage = () => done(true);
+        setTimeout(() => done(false), 500);
+    })";
+    until_some("a worker runs again", async || (seat.evaluate(next).await == json!(true)).then_some(()))
+        .await;
+    assert_eq!(seat.evaluate("() => started").await, json!(128), "{kind:?}");
+    seat.seat.close().await;
+}
+
+/// A document that the page before it wanted to be prerendered is not prerendered, and has the limit.
+pub async fn prerendered_documents_are_limited(kind: BrowserKind, browser: &SharedBrowser) {
+    let mut seat = page(browser).await;
+    let rules = "() => {
+        window.url = '/html?html=' + encodeURIComponent('<title>prerendered</title>');
+        const rules = document.createElement('script');
+        rules.type = 'speculationrules';
+        rules.textContent = JSON.stringify({ prerender: [{ urls: [url], eagerness: 'immediate' }] });
+        document.head.append(rules);
+    }";
+    seat.evaluate(rules).await;
+    browser.site.wait_for_hit("/html").await;
+    seat.evaluate("() => { setTimeout(() => { location.href = url; }); }").await;
+    until_some("the document", async || {
+        (seat.evaluate("() => document.title").await == json!("prerendered")).then_some(())
+    })
+    .await;
+    let taken = "async () => {
+        for (let i = 0; i < 200; i++) navigator.locks.request('own' + i, () => new Promise(() => {}));
+        const { held } = await navigator.locks.query();
+        return [performance.getEntriesByType('navigation')[0].activationStart, held.length];
+    }";
+    assert_eq!(seat.evaluate(taken).await, json!([0, LOCKS_PER_TAB]), "{kind:?}");
     seat.seat.close().await;
 }
 

@@ -55,6 +55,8 @@ async fn run_in_any_browser(kind: BrowserKind, browser: &SharedBrowser) {
         clipboard::copy_and_paste_work_within_a_session,
         clipboard::hostile_documents_read_nothing,
         locks::locks_are_bounded,
+        locks::workers_are_bounded,
+        locks::prerendered_documents_are_limited,
         broadcasts::large_broadcasts_are_refused,
         addresses::pages_cannot_open_refused_addresses,
         addresses::browser_loads_no_local_files,
