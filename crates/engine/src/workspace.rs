@@ -23,6 +23,53 @@ const FILES_MAX: usize = 100;
 /// How many characters of a path errors repeat. No real file has a longer path.
 const PATH_CHARS_MAX: usize = 500;
 
+/// Folders of a workspace whose files other programs run or obey: hooks, tasks, instructions and settings. A page could make
+/// an agent write them. Compared without case, since some file systems do.
+const PROTECTED_FOLDERS: [&str; 18] = [
+    ".git",
+    ".github",
+    ".gitlab",
+    ".husky",
+    ".vscode",
+    ".idea",
+    ".zed",
+    ".fleet",
+    ".devcontainer",
+    ".claude",
+    ".cursor",
+    ".codex",
+    ".gemini",
+    ".windsurf",
+    ".continue",
+    ".ssh",
+    ".config",
+    ".direnv",
+];
+
+/// Files of the same kind, in any folder of a workspace; `.env.` and what follows it, too.
+const PROTECTED_FILES: [&str; 20] = [
+    "greenroom.toml",
+    ".env",
+    ".envrc",
+    ".mcp.json",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".gitconfig",
+    ".gitmodules",
+    ".gitattributes",
+    ".pre-commit-config.yaml",
+    ".netrc",
+    ".profile",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+];
+
 /// How long the name of a file or folder may be, in bytes: Linux and macOS allow no more (`NAME_MAX`).
 const NAME_BYTES_MAX: usize = 255;
 
@@ -44,6 +91,10 @@ pub(crate) enum WorkspaceRefusal {
     OutsideRoots { path: String, hint: String },
     #[error("file belongs to greenroom: `{path}`")]
     GreenroomFile { path: String },
+    #[error(
+        "no result is written to `{name}`, since other programs run or obey what is there: `{path}`\n\nhint: give another name"
+    )]
+    ProtectedFile { path: String, name: String },
     #[error(
         "browsers do not open `{scheme}` addresses here, only pages of the web\n\nhint: give an address with http:// or https://; about:blank, data: and blob: are open too"
     )]
@@ -186,6 +237,25 @@ impl WorkspaceRoots {
         if inside { Ok(()) } else { Err(self.outside(path)) }
     }
 
+    /// Judges where a result, given as `path`, would be written. Only names below a root count: a root may lie anywhere.
+    fn check_unprotected(&self, path: &str, target: &Path) -> Result<(), WorkspaceRefusal> {
+        let is_one_of = |name: &str, names: &[&str]| names.iter().any(|one| one.eq_ignore_ascii_case(name));
+        let is_protected = |name: &&str| {
+            let is_env = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(".env."));
+            is_one_of(name, &PROTECTED_FOLDERS) || is_one_of(name, &PROTECTED_FILES) || is_env
+        };
+        let below = self.folders.iter().filter_map(|root| target.strip_prefix(root).ok());
+        // Roots may contain each other.
+        let shortest = below.min_by_key(|below| below.components().count()).unwrap_or(target);
+        let name = shortest.iter().filter_map(OsStr::to_str).find(is_protected);
+        match name {
+            Some(name) => {
+                Err(WorkspaceRefusal::ProtectedFile { path: shortened(path), name: name.to_owned() })
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Copies an agent's file into a folder.
     pub(crate) async fn copy_in(
         &self,
@@ -259,6 +329,8 @@ impl WorkspaceRoots {
             }
         };
         self.check_inside_roots(agent_name, &real)?;
+        self.check_unprotected(agent_name, &path)?;
+        self.check_unprotected(agent_name, &real)?;
         match tokio::fs::symlink_metadata(&path).await {
             Ok(about) if about.is_symlink() => Err(self.outside(agent_name)),
             // This refuses the path before the engine makes a result that could not be written. A folder is
@@ -336,6 +408,7 @@ impl OutputTarget {
         let folder = OpenFolder::open(parent).map_err(failed)?;
         // The path was checked before the engine ran, and may lead elsewhere by now.
         self.roots.check_inside_roots(path, &folder.real)?;
+        self.roots.check_unprotected(path, &folder.real.join(name))?;
         result.write_into(&folder, name, budget).map_err(failed)
     }
 }
@@ -458,6 +531,48 @@ mod tests {
             }
         }
         assert!(roots.output_target(&"x".repeat(255)).await.is_ok());
+    }
+
+    /// No result replaces or adds a file that other programs run or obey, however it is spelled, through a link, or by the
+    /// name that the engine gives it. Files with similar names are written.
+    #[tokio::test]
+    async fn protected_files_are_not_written() {
+        let root = tempfile::tempdir().unwrap();
+        let real_root = root.path().canonicalize().unwrap();
+        let hidden_root = real_root.join(".config/project");
+        fs::create_dir_all(&hidden_root).unwrap();
+        fs::create_dir_all(real_root.join(".git/hooks")).unwrap();
+        symlink(real_root.join(".git"), real_root.join("link")).unwrap();
+        let roots = WorkspaceRoots { folders: vec![real_root.clone()], data: "/nowhere".into() };
+        for name in [
+            "greenroom.toml",
+            "Greenroom.TOML",
+            ".env",
+            ".env.local",
+            "deep/.ENVRC",
+            ".git/hooks/pre-commit",
+            "x/../.git/config",
+            "link/config",
+            "sub/.vscode/tasks.json",
+            ".claude/settings.json",
+            ".mcp.json",
+        ] {
+            let refused = roots.output_target(name).await.unwrap_err();
+            assert!(matches!(refused, WorkspaceRefusal::ProtectedFile { .. }), "{name}: {refused}");
+            assert_eq!(refused.code(), "file_refused");
+        }
+        for name in
+            ["greenroom.toml.png", ".envelope", ".playwright-mcp/page.yml", "git/config", ".gitignore"]
+        {
+            assert!(roots.output_target(name).await.is_ok(), "{name}");
+        }
+        let target = roots.output_target("result").await.unwrap().with_file_name(OsStr::new(".env"));
+        fs::write(real_root.join("made"), "made").unwrap();
+        let written = target.write(&real_root.join("made"), &real_root, &mut CopyBudget::for_call()).await;
+        assert!(matches!(written, Err(WorkspaceRefusal::ProtectedFile { .. })), "{written:?}");
+        // The user has chosen this folder.
+        let roots = WorkspaceRoots { folders: vec![hidden_root], data: "/nowhere".into() };
+        assert!(roots.output_target("page.png").await.is_ok());
     }
 
     /// A file that the engine made as a link, or below one, to a path outside of the session's folder is not copied out; a
