@@ -40,7 +40,10 @@ async fn query(endpoint: ControlEndpoint) -> Option<QueryOutcome> {
     let queried = async {
         let mut client = ControlClient::open(&endpoint.socket).await?;
         let status: ProcessStatus = client.get("/control/status").await?;
-        let OpenSessions { sessions } = client.get("/control/sessions").await?;
+        let OpenSessions { sessions, left_out } = client.get("/control/sessions").await?;
+        if left_out > 0 {
+            tracing::warn!(left_out, "a list of sessions is cut: it is too long");
+        }
         Ok((status, sessions))
     };
     match queried.await {

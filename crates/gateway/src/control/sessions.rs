@@ -17,10 +17,13 @@ use tokio::time::timeout;
 use super::{Control, ControlProblem, OwnedSessionKey};
 use greenroom_core::{excerpt::excerpt, time::timestamp};
 
-use crate::tools::state_name;
+use crate::tools::{first_within, state_name};
 
 /// Tells the reader where the whole of a long title or URL is.
 const WHOLE: &str = "ask the session's own tools";
+
+/// The longest list, in bytes of JSON: some thousand sessions with usual titles.
+const LIST_BYTES_MAX: usize = 4 << 20;
 
 /// How long `close` waits for the browser to end before it answers. Seats close within 5 s; only a seat that is still
 /// opening takes longer, and it ends by itself.
@@ -66,6 +69,18 @@ impl OpenSession {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct OpenSessions {
     pub sessions: Vec<OpenSession>,
+    /// How many sessions are missing because the list is full.
+    #[serde(default)]
+    pub left_out: usize,
+}
+
+impl OpenSessions {
+    /// The first of these sessions, as many as fit into [`LIST_BYTES_MAX`].
+    fn first_of(all: Vec<OpenSession>) -> Self {
+        let count = all.len();
+        let sessions = first_within(LIST_BYTES_MAX, all.into_iter());
+        Self { left_out: count - sessions.len(), sessions }
+    }
 }
 
 /// The result of closing a session.
@@ -78,7 +93,7 @@ pub struct ClosedSession {
 }
 
 pub(super) async fn list(State(control): State<Arc<Control>>) -> Json<OpenSessions> {
-    Json(OpenSessions { sessions: all(&control) })
+    Json(OpenSessions::first_of(all(&control)))
 }
 
 pub(super) async fn show(
@@ -132,4 +147,26 @@ fn session(owner: &Owner, status: &SessionStatus, now: SystemTime) -> Option<Ope
         calls_in_flight: status.calls_in_flight,
         expires_in_seconds: status.expires_in.map(|left| left.as_secs()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A list of sessions with long titles is cut, and says how many are missing.
+    #[test]
+    fn long_lists_are_cut() {
+        let all: Vec<_> = (0..5_000)
+            .map(|key| OpenSession {
+                key: key.to_string(),
+                title: "x".repeat(2_000),
+                ..OpenSession::default()
+            })
+            .collect();
+        let list = OpenSessions::first_of(all.clone());
+        assert_eq!(list.sessions.len() + list.left_out, all.len());
+        assert!(list.left_out > 0 && list.sessions == all[..list.sessions.len()]);
+        assert!(serde_json::to_vec(&list).unwrap().len() < LIST_BYTES_MAX + (64 << 10));
+        assert_eq!(OpenSessions::first_of(all[..100].to_vec()).left_out, 0);
+    }
 }
