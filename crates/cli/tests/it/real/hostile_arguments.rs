@@ -1,5 +1,6 @@
 //! No interface lets an agent read a file of this machine by arguments that greenroom and its engine could read differently:
-//! over stdio, through a joined server, over HTTP with and without a handshake, over REST, in new tabs, in bulk.
+//! over stdio, through a joined server, by `more_tools`, over HTTP with and without a handshake, over REST, by the command line,
+//! in new tabs, in bulk.
 
 use greenroom_testkit::{
     Launch,
@@ -8,6 +9,7 @@ use greenroom_testkit::{
 use serde_json::{Value, json};
 
 use super::fixture::{DataFolder, GatewayFixture, REVISION};
+use crate::control::run_verb::run_verb_in;
 
 const SECRET: &str = "the words of a file that no browser may show";
 
@@ -73,6 +75,37 @@ async fn over_lines(way: &str, gateway: &GatewayFixture, attacks: &[(&'static st
     harmless(way, &gateway.call(way, "browser_snapshot", json!({})).await.response);
 }
 
+/// The same through the tool that runs the tools that are not listed.
+async fn by_more_tools(gateway: &GatewayFixture, attacks: &[(&'static str, String)]) {
+    let way = "more_tools";
+    for attack in attacks {
+        let (tool, arguments) = attack;
+        let outer = format!(r#"{{"sessionId":"{way}","tool":"{tool}","arguments":{arguments}}}"#);
+        let params = format!(r#"{{"name":"more_tools","arguments":{outer}}}"#);
+        let answer = gateway.client.start_raw("tools/call", Some(&params)).await.response().await;
+        refused(way, attack, &answer);
+    }
+    harmless(way, &gateway.call(way, "browser_snapshot", json!({})).await.response);
+}
+
+/// The same by `greenroom call`, and the addresses that a shell can pass by `greenroom open`.
+async fn by_commands(data: &DataFolder, secret: &str, attacks: &[(&'static str, String)]) {
+    let session = ["-s", "commands"];
+    for (tool, arguments) in attacks {
+        let said = run_verb_in(data.path(), &[&["call", tool, arguments], &session[..]].concat()).await;
+        let all = format!("{}{}", said.stdout, said.stderr);
+        assert!(said.code != 0 && !all.contains(SECRET), "call {tool} {arguments}: {said:?}");
+    }
+    for scheme in ["file://", "view-source:file://", "\u{1} View-\tSource:fi\nle://", "filesystem:file://"] {
+        let address = format!("{scheme}{secret}");
+        let said = run_verb_in(data.path(), &[&["open", &address], &session[..]].concat()).await;
+        let all = format!("{}{}", said.stdout, said.stderr);
+        assert!(said.code != 0 && !all.contains(SECRET), "open {address:?}: {said:?}");
+    }
+    let shown = run_verb_in(data.path(), &[&["snapshot"], &session[..]].concat()).await;
+    assert!(shown.code == 0 && !shown.stdout.contains(SECRET), "{shown:?}");
+}
+
 async fn post(server: &Server, headers: &[(&str, &str)], body: &str) -> Value {
     let mut all =
         vec![("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
@@ -100,6 +133,9 @@ async fn no_interface_reads_files_by_hostile_arguments() {
 
     over_lines("stdio", &GatewayFixture::start(&data, &["--standalone"]).await, &attacks).await;
     over_lines("joined", &GatewayFixture::start(&data, &[]).await, &attacks).await;
+    let core = GatewayFixture::start(&data, &["--standalone", "--tools-profile", "core"]).await;
+    by_more_tools(&core, &attacks).await;
+    by_commands(&data, secret.to_str().unwrap(), &attacks).await;
 
     let http_client = HttpMcpClient::open(&server, REVISION, json!({})).await;
     let headers = [("mcp-session-id", http_client.session.as_str()), ("mcp-protocol-version", REVISION)];
