@@ -1,11 +1,15 @@
 //! Finds the server that `greenroom mcp` joins, and connects to it: through the socket in its run folder, or at a URL.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use greenroom_core::{
     BoxFuture,
-    settings::{Origin, Resolved, SETTINGS},
+    settings::{Origin, Resolved, SETTINGS, Settings},
 };
 use greenroom_gateway::front::{
     http::{FRONT, PROTOCOL},
@@ -26,7 +30,10 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::{control, tcp};
+use crate::{
+    control::{self, ControlEndpoint},
+    tcp,
+};
 
 /// How long a server may take to accept a front. It does so at once, even when it is busy.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -37,9 +44,17 @@ const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 /// The settings that a process which uses a running server reads itself. For all others the server's values apply.
 const OWN_SETTINGS: [&str; 2] = ["data_dir", "log"];
 
+/// Whether a setting belongs to the network policy. [`RequiredNetwork`] makes sure that a server has the same.
+fn is_of_network(key: &str) -> bool {
+    key.starts_with("network.") || key.starts_with("pool.network_")
+}
+
 /// The flags of this command line that have no effect when the process uses a running server.
 pub fn flags_of_the_server(resolved: &Resolved) -> Vec<String> {
-    let is_flag = |key| matches!(resolved.origin(key), Origin::Flag { .. }) && !OWN_SETTINGS.contains(&key);
+    let is_flag = |key| {
+        let is_checked = OWN_SETTINGS.contains(&key) || is_of_network(key);
+        matches!(resolved.origin(key), Origin::Flag { .. }) && !is_checked
+    };
     let settings = SETTINGS.iter().filter(|setting| is_flag(setting.key));
     let browsers = resolved.settings.browsers.iter().enumerate().filter_map(|(at, browser)| {
         match resolved.browser_origin(at) {
@@ -50,11 +65,43 @@ pub fn flags_of_the_server(resolved: &Resolved) -> Vec<String> {
     settings.map(|setting| format!("--{}", setting.flag())).chain(browsers).collect()
 }
 
+/// The network policy of these settings as text: equal texts are equal policies.
+pub fn network_text(settings: &Settings) -> String {
+    format!("{:?} {}", settings.network_policy(&settings.pool), settings.trusts_upstream(&settings.pool))
+}
+
+/// The network policy that a user has set for this process, and by what. A server with another policy is no substitute for
+/// this process's own browsers: it might reach what the user forbids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequiredNetwork {
+    text: String,
+    /// The flag, variable or file that sets it.
+    pub origin: Origin,
+}
+
+impl RequiredNetwork {
+    /// `None` if the user has set nothing about the network.
+    pub fn new(resolved: &Resolved) -> Option<Self> {
+        let keys = SETTINGS.iter().map(|setting| setting.key);
+        let mut network = keys.filter(|key| is_of_network(key));
+        let origin = network.find_map(|key| match resolved.origin(key) {
+            Origin::Default => None,
+            origin => Some(origin.clone()),
+        })?;
+        Some(Self { text: network_text(&resolved.settings), origin })
+    }
+
+    pub fn is_met_by(&self, server: &ControlEndpoint) -> bool {
+        server.network.as_deref() == Some(&self.text)
+    }
+}
+
 /// Where to look for servers.
 #[derive(Debug, Clone)]
 pub enum ServerLocation {
-    /// The servers of this user: those with run folders in this data folder.
-    DataFolder(PathBuf),
+    /// The servers of this user: those with run folders in this data folder, and with this network policy if one is
+    /// required.
+    DataFolder(PathBuf, Option<RequiredNetwork>),
     Url(Uri),
 }
 
@@ -72,22 +119,26 @@ impl ServerLocation {
     /// Whether a running server has written its server file; a URL always counts as one. Sends no request.
     pub fn has_server(&self) -> bool {
         match self {
-            Self::DataFolder(folder) => {
-                control::find_endpoints(folder).iter().any(|greenroom| greenroom.server.is_some())
-            }
+            Self::DataFolder(folder, network) => !suitable_servers(folder, network.as_ref()).is_empty(),
             Self::Url(_) => true,
         }
     }
+}
+
+/// The servers of a data folder, without those that have another network policy than the required one.
+fn suitable_servers(folder: &Path, network: Option<&RequiredNetwork>) -> Vec<ControlEndpoint> {
+    let mut servers = control::find_endpoints(folder);
+    servers
+        .retain(|server| server.server.is_some() && network.is_none_or(|network| network.is_met_by(server)));
+    servers
 }
 
 impl ServerConnector for ServerLocation {
     fn connect(&self) -> BoxFuture<'_, Result<Box<dyn ServerStream>, String>> {
         Box::pin(async move {
             match self {
-                Self::DataFolder(folder) => {
-                    let servers = control::find_endpoints(folder)
-                        .into_iter()
-                        .filter(|greenroom| greenroom.server.is_some());
+                Self::DataFolder(folder, network) => {
+                    let servers = suitable_servers(folder, network.as_ref());
                     let mut last = format!("none runs with the data folder `{}`", folder.display());
                     for server in servers {
                         let opened =

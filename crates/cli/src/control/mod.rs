@@ -11,6 +11,6 @@ mod query_all;
 mod socket_path;
 
 pub use client::{ANSWER_TIMEOUT, ControlClient, ControlError, connect};
-pub use find::{ControlEndpoint, SERVER_FILE, find_endpoints};
+pub use find::{ControlEndpoint, NETWORK_FILE, SERVER_FILE, find_endpoints};
 pub use listen::ControlServer;
 pub use query_all::{GreenroomReport, QueryOutcome, none_running_message, query_all, reports};

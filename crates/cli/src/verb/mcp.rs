@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     app::App,
     config::ProcessEnv,
-    join::{ServerLocation, flags_of_the_server},
+    join::{RequiredNetwork, ServerLocation, flags_of_the_server},
     parent, progress,
     report::CliError,
     signals::Signals,
@@ -53,6 +53,12 @@ pub async fn run(
     if let Some(url) = &args.server {
         let location =
             ServerLocation::url(url).map_err(|why| CliError::usage(format!("`--server {url}`: {why}")))?;
+        if let Some(RequiredNetwork { origin: origin @ Origin::Flag(_), .. }) = RequiredNetwork::new(resolved)
+        {
+            return Err(CliError::usage(format!("`{origin}` has no effect on the server at `{url}`"))
+                .hint("give it to that server, or leave `--server` out")
+                .into());
+        }
         let hint = "start one there with `greenroom serve`, or leave `--server` out";
         let first = tokio::select! {
             first = location.connect() => first.map_err(|why| cannot_join(&why, hint))?,
@@ -60,7 +66,8 @@ pub async fn run(
         };
         return join(resolved, env, location, first, stop).await;
     }
-    let location = ServerLocation::DataFolder(resolved.settings.data_dir.clone());
+    let network = RequiredNetwork::new(resolved);
+    let location = ServerLocation::DataFolder(resolved.settings.data_dir.clone(), network);
     // A user who names a browser on this command line wants that browser, which the server may not know.
     let names_browsers = (0..resolved.settings.browsers.len())
         .any(|at| matches!(resolved.browser_origin(at), Origin::Flag(_)));

@@ -126,7 +126,7 @@ mod tests {
     use greenroom_gateway::{Browser, control::InstanceReport};
 
     fn endpoint(pid: u32) -> ControlEndpoint {
-        ControlEndpoint { pid, socket: "/run/control.sock".into(), server: None }
+        ControlEndpoint { pid, socket: "/run/control.sock".into(), server: None, network: None }
     }
 
     fn session(id: Option<&str>, owner: &str, state: &str, title: &str, url: &str) -> OpenSession {

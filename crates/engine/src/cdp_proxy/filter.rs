@@ -84,6 +84,32 @@ fn is_picture(answer: &str) -> bool {
     head.contains(r#""result":{"data":""#)
 }
 
+/// What the engine gets instead of an answer that is too long for Node or for greenroom.
+fn refuse_long_answer(id: u32, text: &Text) -> Option<Text> {
+    let session = session_of(text);
+    let bytes = text.len();
+    if is_picture(text) {
+        let why = format!(
+            "the picture or file is too long: {bytes} bytes, and {PICTURE_BYTES_MAX} are allowed. Take a picture as JPEG \
+             (`type: \"jpeg\"`), leave the full page out, or take an element of it"
+        );
+        return (bytes > PICTURE_BYTES_MAX).then(|| refusal(id, session, &why));
+    }
+    if is_value(text) {
+        let why = if bytes > VALUE_BYTES_MAX {
+            format!("the page's value is too long: {bytes} bytes, and {VALUE_BYTES_MAX} are allowed")
+        } else if has_too_many_values(text) {
+            format!("the page returned too many values: {VALUES_MAX} are allowed in one answer")
+        } else {
+            return None;
+        };
+        return Some(thrown(id, session, &why));
+    }
+    // Trees of accessible elements, bodies of responses.
+    let why = format!("the browser's answer is too long: {bytes} bytes, and {VALUE_BYTES_MAX} are allowed");
+    (bytes > VALUE_BYTES_MAX).then(|| refusal(id, session, &why))
+}
+
 /// One connection of an engine.
 pub(super) struct Filter {
     ids: OwnIds,
@@ -287,6 +313,9 @@ impl Filter {
     /// Whether the engine gets an answer, and in which form.
     fn pass_answer(&mut self, id: u32, text: Text, now: Instant) -> Vec<ProxyMessage> {
         let is_own = self.ids.contains(id);
+        if !is_own && let Some(refused) = refuse_long_answer(id, &text) {
+            return vec![ProxyMessage::ToEngine(refused)];
+        }
         let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard) else {
             return if is_own { Vec::new() } else { self.pass_to_engine(text, now) };
         };
@@ -297,25 +326,6 @@ impl Filter {
                 return vec![close];
             }
             return clipboard.answered(id, &text, &mut self.ids);
-        }
-        if text.len() > VALUE_BYTES_MAX && is_value(&text) {
-            let why = format!(
-                "the page's value is too long: {} bytes, and {VALUE_BYTES_MAX} are allowed",
-                text.len()
-            );
-            return vec![ProxyMessage::ToEngine(thrown(id, session_of(&text), &why))];
-        }
-        if is_value(&text) && has_too_many_values(&text) {
-            let why = format!("the page returned too many values: {VALUES_MAX} are allowed in one answer");
-            return vec![ProxyMessage::ToEngine(thrown(id, session_of(&text), &why))];
-        }
-        if text.len() > PICTURE_BYTES_MAX && is_picture(&text) {
-            let why = format!(
-                "the picture or file is too long: {} bytes, and {PICTURE_BYTES_MAX} are allowed. Take a picture as JPEG \
-                 (`type: \"jpeg\"`), leave the full page out, or take an element of it",
-                text.len()
-            );
-            return vec![ProxyMessage::ToEngine(refusal(id, session_of(&text), &why))];
         }
         let made = contexts.answered(id, &text);
         if let Some(proxies) = &mut self.context_proxies {

@@ -9,7 +9,7 @@ use super::{args::CallOptions, background};
 use crate::{
     config::ConfigSources,
     control::{ControlEndpoint, GreenroomReport, find_endpoints, print::ambiguous_error, query_all, reports},
-    join::flags_of_the_server,
+    join::{RequiredNetwork, flags_of_the_server},
     progress,
     report::CliError,
 };
@@ -29,12 +29,10 @@ pub async fn find(
             CliError::unreachable(format!("no greenroom runs as process {pid}"))
                 .hint("`greenroom status` shows which there are")
         })?;
-        note_flags_without_effect(resolved, pid);
-        return Ok(found);
+        return use_running(resolved, found);
     }
     if let Some(found) = running(data, session).await? {
-        note_flags_without_effect(resolved, found.pid);
-        return Ok(found);
+        return use_running(resolved, found);
     }
     if !starts_server {
         return Err(CliError::failure(format!("no such session: \"{session}\""))
@@ -42,6 +40,23 @@ pub async fn find(
             .into());
     }
     background::start(resolved, config_sources, session).await
+}
+
+/// A server that runs already, unless its network policy is not the one that the user has set for this command.
+fn use_running(resolved: &Resolved, found: ControlEndpoint) -> anyhow::Result<ControlEndpoint> {
+    let pid = found.pid;
+    if let Some(network) = RequiredNetwork::new(resolved)
+        && !network.is_met_by(&found)
+    {
+        let what = format!(
+            "greenroom runs already (pid {pid}), with another network policy than `{}` sets",
+            network.origin
+        );
+        let hint = format!("`kill {pid}` ends it, and the next command starts one with this policy");
+        return Err(CliError::failure(what).hint(hint).into());
+    }
+    note_flags_without_effect(resolved, pid);
+    Ok(found)
 }
 
 /// Tells the user which flags of the command only a server that the command starts would have.

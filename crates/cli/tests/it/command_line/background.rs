@@ -70,16 +70,38 @@ async fn concurrent_commands_start_one_server() {
 async fn flags_without_effect_are_noted() {
     let setup = FakeEngineSetup::new();
     let data = setup.data().display().to_string();
-    let arguments = ["call", "echo", "text=x", "--network-preset", "guarded", "--data-dir", &data];
+    let arguments = ["call", "echo", "text=x", "--tools-profile", "full", "--data-dir", &data];
     let first = run(&setup, &arguments).await;
     let servers = Servers::running_in(&setup).await;
     assert!(first.code == 0 && !first.stderr.contains("has no effect"), "{first:?}");
     let second = run(&setup, &arguments).await;
     assert_eq!((second.code, second.stdout.as_str()), (0, "x\n"), "{second:?}");
     let expected =
-        format!("note: --network-preset has no effect: the server (pid {}) runs already", servers.0[0]);
+        format!("note: --tools-profile has no effect: the server (pid {}) runs already", servers.0[0]);
     assert!(second.stderr.starts_with(&expected), "{second:?}");
     assert_eq!(second.stderr.matches("has no effect").count(), 1, "{second:?}");
+}
+
+/// A command whose network policy is not that of the running server does not use the server: pages could reach what the
+/// user forbids.
+#[tokio::test]
+async fn server_with_another_network_policy_is_not_used() {
+    let setup = FakeEngineSetup::new();
+    let guarded = ["call", "echo", "text=x", "--network-preset", "guarded"];
+    let first = run(&setup, &guarded).await;
+    let servers = Servers::running_in(&setup).await;
+    assert_eq!(first.code, 0, "{first:?}");
+    let same = run(&setup, &guarded).await;
+    assert_eq!((same.code, same.stderr.as_str()), (0, ""), "{same:?}");
+    // A command that says nothing about the network takes the server as it is.
+    assert_eq!(run(&setup, &["call", "echo", "text=x"]).await.code, 0);
+    for other in
+        [&["--network-preset", "open"][..], &["--network-preset", "guarded", "--network-deny", "a.example"]]
+    {
+        let refused = run(&setup, &[&["call", "echo", "text=x"], other].concat()).await;
+        let expected = format!("greenroom runs already (pid {}), with another network policy", servers.0[0]);
+        assert!(refused.code == 1 && refused.stderr.contains(&expected), "{refused:?}");
+    }
 }
 
 /// The server ends by itself when its last session is closed and no command comes.

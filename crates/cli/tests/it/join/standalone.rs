@@ -39,6 +39,26 @@ async fn browser_flag_ignores_a_running_server() {
     assert!(listed.contains(&url), "{listed}");
 }
 
+/// A front with another network policy than the running server starts its own browsers; one with the same policy joins.
+/// With `--server` the flag is an error, because it has no effect there.
+#[tokio::test]
+async fn network_policy_ignores_a_server_with_another() {
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    setup.client_with(json!({})).await.call("set", json!({"key": "k", "value": "v", "sessionId": "s"})).await;
+    for (preset, expected) in [("guarded", "(unset)"), ("open", "v")] {
+        let client = setup.launch(&["mcp", "--network-preset", preset]).spawn();
+        client.initialize(NEWEST, json!({})).await;
+        let value = text_of(&client.call("get", json!({"key": "k", "sessionId": "s"})).await);
+        assert_eq!(value, expected, "{preset}");
+        client.close_stdin().await;
+        assert!(client.wait().await.success());
+    }
+    let url = server.url();
+    let refused = run_verb(&setup, &["mcp", "--server", &url, "--network-preset", "guarded"]).await;
+    assert!(refused.code == 2 && refused.stderr.contains("has no effect on the server"), "{refused:?}");
+}
+
 /// `--server URL` joins the server at this URL, from a home that knows of none.
 #[tokio::test]
 async fn server_flag_joins_by_url() {

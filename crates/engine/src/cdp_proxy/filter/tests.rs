@@ -116,6 +116,27 @@ fn long_pictures_become_errors() {
     assert!(refused["error"]["message"].as_str().unwrap().contains("Take a picture as JPEG"), "{refused}");
 }
 
+/// Any other answer that is too long becomes an error, whatever the engine's targets are: a tree of accessible elements is as
+/// long as a page makes its labels.
+#[test]
+fn long_answers_become_errors() {
+    for targets in [Targets::All, Targets::OwnContexts, Targets::responsive()] {
+        let mut filter = filter(targets);
+        for (body, error) in [
+            (r#"{"nodes":[{"name":""#, "the browser's answer is too long"),
+            (r#"{"result":{"type":"string","value":""#, "the page's value is too long"),
+        ] {
+            let mut heard = |bytes: usize| {
+                let text = format!(r#"{{"id":7,"result":{body}{}"}},"sessionId":"S"}}"#, "a".repeat(bytes));
+                let out = filter.on_browser_message(text.into(), Instant::now());
+                let [ProxyMessage::ToEngine(heard)] = &out[..] else { panic!("{} messages", out.len()) };
+                heard.get(..300).unwrap_or(heard).contains(error)
+            };
+            assert!(!heard(VALUE_BYTES_MAX - 200) && heard(VALUE_BYTES_MAX), "{error}");
+        }
+    }
+}
+
 /// Requests without end and long texts are bounded whatever the engine's targets are; a navigation resets the count, and the
 /// answers to the proxy's own calls do not reach the engine.
 #[test]
