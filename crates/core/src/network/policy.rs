@@ -37,9 +37,9 @@ impl NetworkPolicy {
         if self.preset == NetworkPreset::Open || self.allow.iter().any(|rule| rule.matches(target)) {
             return Ok(());
         }
-        let range = with_embedded(target.address).find_map(|address| {
-            AddressRange::of_address(address)
-                .or_else(|| is_this_machine(address).then_some(AddressRange::ThisMachine))
+        // A mapped address is this machine's and in a range of its own: the range says more.
+        let range = with_embedded(target.address).find_map(AddressRange::of_address).or_else(|| {
+            with_embedded(target.address).any(is_this_machine).then_some(AddressRange::ThisMachine)
         });
         range.map_or(Ok(()), |range| Err(Blocked::Range(range)))
     }

@@ -160,18 +160,15 @@ mod tests {
         host: &str,
         address: &str,
         port: u16,
-        expected: Result<(), Blocked>,
+        expected: &Result<(), Blocked>,
     ) {
         let target = DialTarget { host: canonical_host(host), address: address.parse().unwrap(), port };
         let open = NetworkPolicy::OPEN.into();
-        assert_eq!(
-            check_target(&target, &FixedOwnPorts, machine, &open),
-            expected,
-            "{host} {address}:{port}"
-        );
+        let judged = check_target(&target, &FixedOwnPorts, machine, &open);
+        assert_eq!(&judged, expected, "{host} {address}:{port}");
     }
 
-    fn check(host: &str, address: &str, port: u16, expected: Result<(), Blocked>) {
+    fn check(host: &str, address: &str, port: u16, expected: &Result<(), Blocked>) {
         check_on(&NONE, host, address, port, expected);
     }
 
@@ -190,10 +187,10 @@ mod tests {
             "::127.0.0.1",
             "64:ff9b::7f00:1",
         ] {
-            check("x", address, 9222, Err(Blocked::OwnPort));
-            check("x", address, 8080, Ok(()));
+            check("x", address, 9222, &Err(Blocked::OwnPort));
+            check("x", address, 8080, &Ok(()));
         }
-        check("x", "192.0.2.1", 9222, Ok(()));
+        check("x", "192.0.2.1", 9222, &Ok(()));
     }
 
     /// Own ports are refused at every address of every interface, in each form of the address.
@@ -217,11 +214,11 @@ mod tests {
             "2001:db8::7",
             "fe80::fc:ff:fe00:1",
         ] {
-            check_on(&machine, "x", address, 9222, Err(Blocked::OwnPort));
-            check_on(&machine, "x", address, 8080, Ok(()));
+            check_on(&machine, "x", address, 9222, &Err(Blocked::OwnPort));
+            check_on(&machine, "x", address, 8080, &Ok(()));
         }
         for address in ["192.0.2.9", "172.17.0.2", "2001:db8::8", "fe80::1", "::ffff:192.0.2.9"] {
-            check_on(&machine, "x", address, 9222, Ok(()));
+            check_on(&machine, "x", address, 9222, &Ok(()));
         }
     }
 
@@ -229,8 +226,8 @@ mod tests {
     #[test]
     fn own_ports_are_refused_everywhere_without_known_addresses() {
         for address in ["192.0.2.7", "2001:db8::7", "127.0.0.1"] {
-            check_on(&KnownAddresses(None), "x", address, 9222, Err(Blocked::OwnPort));
-            check_on(&KnownAddresses(None), "x", address, 8080, Ok(()));
+            check_on(&KnownAddresses(None), "x", address, 9222, &Err(Blocked::OwnPort));
+            check_on(&KnownAddresses(None), "x", address, 8080, &Ok(()));
         }
     }
 
@@ -240,10 +237,10 @@ mod tests {
         for address in
             ["169.254.169.254", "::ffff:169.254.169.254", "fd00:ec2::254", "100.100.100.200", "169.254.170.2"]
         {
-            check("x", address, 80, Err(Blocked::Metadata));
+            check("x", address, 80, &Err(Blocked::Metadata));
         }
-        check("Metadata.Google.Internal.", "192.0.2.1", 80, Err(Blocked::Metadata));
-        check("metadata.example", "192.0.2.1", 80, Ok(()));
+        check("Metadata.Google.Internal.", "192.0.2.1", 80, &Err(Blocked::Metadata));
+        check("metadata.example", "192.0.2.1", 80, &Ok(()));
     }
 
     fn rules(rules: &[&str]) -> Vec<crate::network::NetworkRule> {
@@ -298,6 +295,11 @@ mod tests {
             let guarded = NetworkPolicy::GUARDED.into();
             assert_eq!(check_target(&target, &FixedOwnPorts, &machine, &guarded), expected);
         }
+        // The range of an address is told even if the system knows the address as its own.
+        let mapped = DialTarget { address: "::ffff:127.0.0.1".parse().unwrap(), ..target };
+        let machine = KnownAddresses(Some(&["::ffff:127.0.0.1"]));
+        let loopback = Err(Blocked::Range(AddressRange::Loopback));
+        assert_eq!(check_target(&mapped, &FixedOwnPorts, &machine, &NetworkPolicy::GUARDED.into()), loopback);
     }
 
     /// A rule that allows lifts ranges, for its host, network and port alone; never metadata or own ports.
