@@ -14,6 +14,7 @@
 
 pub mod client;
 pub mod deadline;
+pub mod dns_server;
 pub mod fake_engine;
 pub mod gate;
 pub mod hostile_json;
@@ -23,19 +24,23 @@ mod markdown_commands;
 pub mod node_json;
 pub mod picture;
 pub mod process;
+pub mod recording_dialer;
 pub mod shopping_agent;
 pub mod site;
+pub mod ssrf;
 mod target;
 mod user_browser;
 
 pub use client::{Client, Launch, Pending, Question, text_of};
 pub use deadline::{TEST_TIMEOUT, case, eventually, require_long_tests, until_some, within};
+pub use dns_server::{DnsAnswer, DnsServer};
 pub use fake_engine::log::EngineLog;
 pub use gate::Gate;
 pub use hostile_json::HostileJson;
 pub use installed::chromium_major;
 pub use markdown_commands::markdown_commands;
 pub use node_json::NodeValue;
+pub use recording_dialer::RecordingDialer;
 pub use shopping_agent::{ShoppingAgent, SnapshotDelivery};
 pub use site::{RecordedRequest, Site};
 pub use target::{fake_engine_path, workspace_binary};

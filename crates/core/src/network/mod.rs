@@ -5,6 +5,8 @@
 //! counts. [`range`] knows the addresses that are not on the public internet, also inside IPv6 addresses, and [`rule`]
 //! reads rules. The egress proxy asks; nothing here connects or resolves.
 
+#[cfg(test)]
+mod corpus_tests;
 pub mod policy;
 pub mod range;
 pub mod rule;
