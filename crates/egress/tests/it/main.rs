@@ -4,8 +4,11 @@
 
 mod carry;
 mod connection_end;
+mod fakes;
 mod other_users;
+mod policy;
 mod refuse;
+mod resolver;
 mod upstream;
 
 use std::{
@@ -21,6 +24,8 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
+
+use crate::fakes::{KnownNames, LoopbackOnly};
 
 /// The longest a test may take. Longer than every limit of the proxy, so that under a paused clock those
 /// expire first.
@@ -46,8 +51,17 @@ impl OwnPorts for TestPorts {
     }
 }
 
+/// The options of a proxy that asks no name server and connects to loopback only.
+fn options(own_ports: Arc<TestPorts>) -> ProxyOptions {
+    ProxyOptions {
+        resolver: Arc::new(KnownNames::default()),
+        connector: Arc::new(LoopbackOnly),
+        ..ProxyOptions::new(own_ports)
+    }
+}
+
 async fn proxy() -> Proxy {
-    Proxy::start(ProxyOptions::new(TestPorts::containing(&[]))).await.unwrap()
+    Proxy::start(options(TestPorts::containing(&[]))).await.unwrap()
 }
 
 async fn listener() -> (TcpListener, SocketAddr) {

@@ -5,9 +5,9 @@ use std::{
     net::{TcpListener, UdpSocket},
 };
 
-use greenroom_egress::{Proxy, ProxyOptions};
+use greenroom_egress::Proxy;
 
-use crate::{RawConnection, TestPorts, ask, connections, listener, proxy, within};
+use crate::{RawConnection, TestPorts, ask, connections, listener, options, proxy, within};
 
 /// Spellings of this machine.
 pub(crate) const THIS_MACHINE: [&str; 20] = [
@@ -74,7 +74,7 @@ pub(crate) async fn refused(proxy: &Proxy, host: &str, port: u16, word: &str) {
 async fn own_ports_under_every_spelling() {
     within(async {
         let (trap, port) = trap();
-        let proxy = Proxy::start(ProxyOptions::new(TestPorts::containing(&[port]))).await.unwrap();
+        let proxy = Proxy::start(options(TestPorts::containing(&[port]))).await.unwrap();
         for host in THIS_MACHINE {
             refused(&proxy, host, port, "own-port").await;
         }
@@ -88,7 +88,7 @@ async fn own_ports_under_every_spelling() {
 async fn own_ports_through_the_machines_other_addresses() {
     within(async {
         let (trap, port) = trap();
-        let proxy = Proxy::start(ProxyOptions::new(TestPorts::containing(&[port]))).await.unwrap();
+        let proxy = Proxy::start(options(TestPorts::containing(&[port]))).await.unwrap();
         // Connecting a datagram socket sends nothing; it tells which address this machine would speak from.
         for (any, elsewhere) in [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")] {
             let Ok(socket) = UdpSocket::bind(any) else { continue };
@@ -124,7 +124,7 @@ async fn the_proxy_is_not_reached_through_itself() {
 async fn a_new_own_port_counts_at_once() {
     within(async {
         let own = TestPorts::containing(&[]);
-        let proxy = Proxy::start(ProxyOptions::new(own.clone())).await.unwrap();
+        let proxy = Proxy::start(options(own.clone())).await.unwrap();
         let (site, address) = listener().await;
         RawConnection::tunnel(&proxy, &address.to_string()).await;
         RawConnection::accept(&site).await;
@@ -140,7 +140,7 @@ async fn a_new_own_port_counts_at_once() {
 async fn a_redirect_does_not_lead_around() {
     within(async {
         let (trap, own) = trap();
-        let proxy = Proxy::start(ProxyOptions::new(TestPorts::containing(&[own]))).await.unwrap();
+        let proxy = Proxy::start(options(TestPorts::containing(&[own]))).await.unwrap();
         let (site, address) = listener().await;
         let mut browser = RawConnection::to(proxy.address()).await;
         browser.send(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;

@@ -3,12 +3,13 @@
 
 mod carry;
 mod trouble;
+mod untrusted;
 mod verdict;
 
 use greenroom_egress::{Proxy, ProxyOptions};
 use tokio::net::TcpListener;
 
-use crate::{RawConnection, TestPorts, ask, listener};
+use crate::{RawConnection, TestPorts, ask, listener, options};
 
 /// A name for which no resolver is even asked: its first label is too long. Only the upstream knows it.
 fn foreign() -> String {
@@ -18,7 +19,7 @@ fn foreign() -> String {
 /// A proxy that goes out through `upstream`, a `[user:password@]host:port`.
 async fn through(upstream: &str, own: &[u16]) -> Proxy {
     let upstream = format!("http://{upstream}").parse().unwrap();
-    let options = ProxyOptions { upstream: Some(upstream), ..ProxyOptions::new(TestPorts::containing(own)) };
+    let options = ProxyOptions { upstream: Some(upstream), ..options(TestPorts::containing(own)) };
     Proxy::start(options).await.unwrap()
 }
 
