@@ -12,6 +12,7 @@ use std::{
 };
 
 use greenroom_core::network::OwnAddresses;
+use rustix::io::Errno;
 
 /// The machine that this process runs on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,12 +24,14 @@ impl OwnAddresses for ThisMachine {
     }
 }
 
-/// What an attempt to bind says about the address: whether it is this machine's. Only one error means that it is not;
-/// after others, such as too many open files or a link-local address without its interface, it is unknown.
+/// What an attempt to bind says about the address: whether it is this machine's. Two errors mean that it is not: no
+/// interface has the address, or the system has no addresses of its family, as one without IPv6. After others, such as
+/// too many open files or a link-local address without its interface, it is unknown.
 fn told(bound: io::Result<()>) -> Option<bool> {
     match bound {
         Ok(()) => Some(true),
         Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Some(false),
+        Err(error) if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => Some(false),
         Err(_) => None,
     }
 }
@@ -67,5 +70,11 @@ mod tests {
         ] {
             assert_eq!(told(Err(kind.into())), expected, "{kind}");
         }
+    }
+
+    /// On a machine without IPv6 no IPv6 address is its own: sites with addresses of both kinds stay reachable.
+    #[test]
+    fn addresses_of_an_unknown_family_are_elsewhere() {
+        assert_eq!(told(Err(Errno::AFNOSUPPORT.into())), Some(false));
     }
 }
