@@ -11,7 +11,7 @@ use std::{
 use greenroom_core::{
     BoxFuture,
     network::NetworkPolicy,
-    port::{EgressPort, PortUser, Refusal, RefusalSink},
+    port::{EgressPort, PortUser, RefusalSink, RefusedConnection},
 };
 use greenroom_egress::{Connect, Proxy, ProxyOptions, Resolve};
 use greenroom_testkit::{RecordingDialer, recording_dialer::reaches_loopback, ssrf};
@@ -67,16 +67,16 @@ impl Resolve for KnownNames {
 
 /// Every refusal, with the user of the port.
 #[derive(Default)]
-pub(crate) struct KeptRefusals(Mutex<Vec<(Option<PortUser>, Refusal)>>);
+pub(crate) struct KeptRefusals(Mutex<Vec<(Option<PortUser>, RefusedConnection)>>);
 
 impl KeptRefusals {
-    pub(crate) fn all(&self) -> Vec<(Option<PortUser>, Refusal)> {
+    pub(crate) fn all(&self) -> Vec<(Option<PortUser>, RefusedConnection)> {
         self.0.lock().unwrap().clone()
     }
 }
 
 impl RefusalSink for KeptRefusals {
-    fn refused(&self, user: Option<&PortUser>, refusal: &Refusal) {
+    fn refused(&self, user: Option<&PortUser>, refusal: &RefusedConnection) {
         self.0.lock().unwrap().push((user.cloned(), refusal.clone()));
     }
 }

@@ -6,7 +6,7 @@ use std::{io, net::UdpSocket, sync::Arc};
 use greenroom_core::{
     Owner,
     network::{AddressRange, Blocked, NetworkPolicy},
-    port::{PortUser, REFUSALS_LISTED_MAX, Refusal},
+    port::{PortUser, REFUSALS_LISTED_MAX, RefusedConnection},
     settings::NetworkPreset,
 };
 use greenroom_testkit::{RecordingDialer, ssrf};
@@ -180,7 +180,7 @@ async fn ports_have_their_own_users_and_policies() {
         assert_eq!(open.refusal_of("192.168.0.1", 82), None);
         assert_eq!(open.refusal_of("10.0.0.1", 81), None);
         assert_eq!(narrow.refusal_of("10.0.0.1", 81), Some(denied.clone()));
-        let refusal = |host: &str, reason: &Blocked| Refusal {
+        let refusal = |host: &str, reason: &Blocked| RefusedConnection {
             host: host.to_owned(),
             port: 81,
             reason: reason.clone(),
