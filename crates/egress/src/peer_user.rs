@@ -134,11 +134,9 @@ mod tests {
 
     use super::*;
 
+    /// An address of loopback with this one's port.
     fn v4(address: SocketAddr) -> SocketAddrV4 {
-        match address {
-            SocketAddr::V4(address) => address,
-            SocketAddr::V6(_) => panic!("{address}"),
-        }
+        SocketAddrV4::new([127, 0, 0, 1].into(), address.port())
     }
 
     /// Both ways name the user of a real connection, and neither names one for a connection that does not exist.
@@ -146,11 +144,12 @@ mod tests {
     fn user_of_a_connection_is_found() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (client, proxy) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+        let proxy = client.peer_addr().unwrap();
+        let own_end = client.local_addr().unwrap();
         let own = rustix::process::geteuid().as_raw();
-        assert_eq!(linux::ask_kernel(v4(client), v4(proxy)).unwrap(), own);
-        assert_eq!(linux::search_table(v4(client), v4(proxy)).unwrap(), own);
-        assert!(is_own(client, proxy));
+        assert_eq!(linux::ask_kernel(v4(own_end), v4(proxy)).unwrap(), own);
+        assert_eq!(linux::search_table(v4(own_end), v4(proxy)).unwrap(), own);
+        assert!(is_own(own_end, proxy));
         let absent = SocketAddr::from(([127, 0, 0, 1], 1));
         assert!(linux::ask_kernel(v4(absent), v4(proxy)).is_err());
         assert!(linux::search_table(v4(absent), v4(proxy)).is_err());
