@@ -9,7 +9,8 @@ use std::{
 use bytes::Bytes;
 use greenroom_core::{
     BoxFuture,
-    settings::{Origin, Resolved, SETTINGS, Settings},
+    network::NetworkPolicy,
+    settings::{KeyLevel, Origin, Resolved, SETTINGS, Settings},
 };
 use greenroom_gateway::front::{
     http::{FRONT, PROTOCOL},
@@ -50,10 +51,10 @@ fn is_of_network(key: &str) -> bool {
 }
 
 /// The flags of this command line that have no effect when the process uses a running server.
-pub fn flags_of_the_server(resolved: &Resolved) -> Vec<String> {
+pub fn flags_without_effect(resolved: &Resolved) -> Vec<String> {
     let is_flag = |key| {
-        let is_checked = OWN_SETTINGS.contains(&key) || is_of_network(key);
-        matches!(resolved.origin(key), Origin::Flag { .. }) && !is_checked
+        let has_effect = OWN_SETTINGS.contains(&key) || is_of_network(key);
+        matches!(resolved.origin(key), Origin::Flag { .. }) && !has_effect
     };
     let settings = SETTINGS.iter().filter(|setting| is_flag(setting.key));
     let browsers = resolved.settings.browsers.iter().enumerate().filter_map(|(at, browser)| {
@@ -65,9 +66,19 @@ pub fn flags_of_the_server(resolved: &Resolved) -> Vec<String> {
     settings.map(|setting| format!("--{}", setting.flag())).chain(browsers).collect()
 }
 
-/// The network policy of these settings as text: equal texts are equal policies.
+/// The network policies of all pools as text: equal texts are equal policies.
 pub fn network_text(settings: &Settings) -> String {
-    format!("{:?} {}", settings.network_policy(&settings.pool), settings.trusts_upstream(&settings.pool))
+    let declared = settings.pools.iter().map(|pool| (pool.name.as_str(), &pool.common));
+    let mut text = String::new();
+    for (name, pool) in [("", &settings.pool)].into_iter().chain(declared) {
+        let NetworkPolicy { preset, allow, deny } = settings.network_policy(pool);
+        let lines = [format!("pool {name}"), format!("preset {preset}")].into_iter();
+        let allowed = allow.iter().map(|rule| format!("allow {rule}"));
+        let denied = deny.iter().map(|rule| format!("deny {rule}"));
+        let trust = [format!("trust_upstream {}", settings.trusts_upstream(pool))];
+        text.extend(lines.chain(allowed).chain(denied).chain(trust).map(|line| line + "\n"));
+    }
+    text
 }
 
 /// The network policy that a user has set for this process, and by what. A server with another policy is no substitute for
@@ -84,16 +95,28 @@ impl RequiredNetwork {
     pub fn new(resolved: &Resolved) -> Option<Self> {
         let keys = SETTINGS.iter().map(|setting| setting.key);
         let mut network = keys.filter(|key| is_of_network(key));
-        let origin = network.find_map(|key| match resolved.origin(key) {
+        let global = network.find_map(|key| match resolved.origin(key) {
             Origin::Default => None,
             origin => Some(origin.clone()),
-        })?;
+        });
+        let origin = global.or_else(|| pool_origin(resolved))?;
         Some(Self { text: network_text(&resolved.settings), origin })
     }
 
     pub fn is_met_by(&self, server: &ControlEndpoint) -> bool {
         server.network.as_deref() == Some(&self.text)
     }
+}
+
+/// By what a declared pool has a network policy of its own, if one has.
+fn pool_origin(resolved: &Resolved) -> Option<Origin> {
+    let names = ["network_preset", "network_allow", "network_deny"];
+    resolved.settings.pools.iter().find_map(|pool| {
+        names.iter().find_map(|name| {
+            let (level, origin) = resolved.pool_origin(&pool.name, None, name);
+            (level >= KeyLevel::Pool).then(|| origin.clone())
+        })
+    })
 }
 
 /// Where to look for servers.
@@ -131,6 +154,15 @@ fn suitable_servers(folder: &Path, network: Option<&RequiredNetwork>) -> Vec<Con
     servers
         .retain(|server| server.server.is_some() && network.is_none_or(|network| network.is_met_by(server)));
     servers
+}
+
+impl ServerLocation {
+    /// A running server that is not used because its network policy is another one than required, and by what that is set.
+    pub fn unsuitable_server(&self) -> Option<(u32, &Origin)> {
+        let Self::DataFolder(folder, Some(network)) = self else { return None };
+        let servers = suitable_servers(folder, None);
+        servers.iter().find(|server| !network.is_met_by(server)).map(|server| (server.pid, &network.origin))
+    }
 }
 
 impl ServerConnector for ServerLocation {

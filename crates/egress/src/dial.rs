@@ -184,27 +184,36 @@ impl Dialer {
         let judged = tokio::task::spawn_blocking(move || {
             addresses.into_iter().try_for_each(|address| verdict(&gate, &policy, &host, address))
         });
-        judged.await.unwrap_or(Err(Blocked::OwnPort))
+        judged.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "an address got no verdict, and is refused");
+            Err(Blocked::OwnPort)
+        })
     }
 
     /// The addresses of `host`, [`JUDGED_MAX`] at most.
-    async fn resolve(&self, lookups: &Semaphore, host: &str) -> io::Result<Vec<IpAddr>> {
+    async fn resolve(&self, lookups: &Arc<Semaphore>, host: &str) -> io::Result<Vec<IpAddr>> {
         let name = canonical_host(host);
         if let Some(known) = known_addresses(&name) {
             return Ok(known);
         }
-        let lookup = async {
+        let resolver = self.resolver.clone();
+        let host = host.to_owned();
+        let lookups = lookups.clone();
+        let lookup = async move {
             // The port never closes this semaphore.
-            let _permit = lookups.acquire().await;
-            self.resolver.resolve(host).await
+            let permit = lookups.acquire_owned().await;
+            // The system goes on with a lookup whose caller has left, so the lookup itself keeps its permit to the end.
+            let lookup = tokio::spawn(async move {
+                let _permit = permit;
+                resolver.resolve(&host).await
+            });
+            lookup.await.unwrap_or_else(|panicked| Err(io::Error::other(panicked)))
         };
-        match timeout(LOOKUP_WITHIN, lookup).await {
-            Ok(addresses) => addresses.map(|mut addresses| {
-                addresses.truncate(JUDGED_MAX);
-                addresses
-            }),
-            Err(_) => Err(late("the resolver did not answer", LOOKUP_WITHIN)),
-        }
+        let mut addresses = timeout(LOOKUP_WITHIN, lookup)
+            .await
+            .unwrap_or_else(|_| Err(late("the resolver did not answer", LOOKUP_WITHIN)))?;
+        addresses.truncate(JUDGED_MAX);
+        Ok(addresses)
     }
 
     /// Tries the addresses in order. Returns the first connection, or the error of the last address.

@@ -60,6 +60,8 @@ pub struct ProxyOptions {
     pub upstream: Option<Upstream>,
     /// Whether the upstream gets names and resolves them itself, instead of judged addresses.
     pub trust_upstream: bool,
+    /// Whether programs of other users are served too: browsers on Windows connect from outside this Linux.
+    pub serves_all_users: bool,
     pub resolver: Arc<dyn Resolve>,
     pub connector: Arc<dyn Connect>,
     pub sink: Arc<dyn RefusalSink>,
@@ -73,6 +75,7 @@ impl ProxyOptions {
             policy: NetworkPolicy::OPEN,
             upstream: None,
             trust_upstream: true,
+            serves_all_users: false,
             resolver: Arc::new(SystemNetwork),
             connector: Arc::new(SystemNetwork),
             sink: Arc::new(NoSink),
@@ -101,6 +104,7 @@ pub(crate) struct Shared {
     policy: PolicyLayers,
     permits: SharedPermits,
     sink: Arc<dyn RefusalSink>,
+    serves_all_users: bool,
     /// Ends every port.
     stop: CancellationToken,
     /// Owns every port's task.
@@ -122,6 +126,7 @@ impl Proxy {
             policy: options.policy.into(),
             permits: SharedPermits::new(),
             sink: options.sink,
+            serves_all_users: options.serves_all_users,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
@@ -131,11 +136,6 @@ impl Proxy {
     /// The main port's address: `--proxy-server=http://ADDRESS`.
     pub fn address(&self) -> SocketAddr {
         self.main.address()
-    }
-
-    /// The port of browsers whose contexts have none of their own.
-    pub fn main_port(&self) -> &Port {
-        &self.main
     }
 
     /// How many browser connections are open on the main port now, tunnels included.

@@ -7,6 +7,8 @@
 //! The kernel answers by netlink (`sock_diag`) for exactly one connection. Where that is missing, `/proc/net/tcp` lists all
 //! connections. Systems other than Linux have neither, and the proxy serves every user there.
 
+#[cfg(target_os = "linux")]
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{
     io,
     net::{SocketAddr, SocketAddrV4},
@@ -17,18 +19,31 @@ pub(crate) fn is_own(client: SocketAddr, proxy: SocketAddr) -> bool {
     match user(client, proxy) {
         Ok(user) => user == rustix::process::geteuid().as_raw(),
         Err(error) => {
-            tracing::warn!(%error, "cannot tell which user connects to the egress proxy, so the connection is refused");
+            tracing::debug!(%error, "cannot tell which user connects to the egress proxy, so the connection is refused");
             false
         }
     }
 }
+
+/// Whether the kernel has answered once. The table of all connections is long, and any program can make the proxy look for a
+/// connection that has ended.
+#[cfg(target_os = "linux")]
+static KERNEL_ANSWERS: AtomicBool = AtomicBool::new(false);
 
 #[cfg(target_os = "linux")]
 fn user(client: SocketAddr, proxy: SocketAddr) -> io::Result<u32> {
     let (SocketAddr::V4(client), SocketAddr::V4(proxy)) = (client, proxy) else {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "not an IPv4 connection"));
     };
-    linux::ask_kernel(client, proxy).or_else(|_| linux::search_table(client, proxy))
+    match linux::ask_kernel(client, proxy) {
+        Ok(user) => {
+            KERNEL_ANSWERS.store(true, Ordering::Relaxed);
+            Ok(user)
+        }
+        // A kernel that answers knows every connection: this one has ended meanwhile.
+        Err(error) if KERNEL_ANSWERS.load(Ordering::Relaxed) => Err(error),
+        Err(_) => linux::search_table(client, proxy),
+    }
 }
 
 #[cfg(not(target_os = "linux"))]

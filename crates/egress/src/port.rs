@@ -23,6 +23,9 @@ use crate::{
     ACCEPT_PAUSE, Shared, connection, connection_permits::PortPermits, peer_user, refusals::RefusalLog,
 };
 
+/// How much of a refused host is kept: the longest name of the DNS.
+const HOST_CHARS_MAX: usize = 253;
+
 /// Names that one port resolves at once: a slow name server must not take the threads that other ports need.
 const PORT_LOOKUPS_MAX: usize = 16;
 
@@ -41,7 +44,7 @@ pub(crate) struct PortState {
     /// The user and the policy that holds for it.
     assigned: Mutex<(Option<PortUser>, PolicyLayers)>,
     refusals: Mutex<RefusalLog>,
-    pub(crate) lookups: Semaphore,
+    pub(crate) lookups: Arc<Semaphore>,
 }
 
 impl PortState {
@@ -55,10 +58,14 @@ impl PortState {
 
     /// Keeps a refusal, and reports it.
     pub(crate) fn refuse(&self, host: &str, port: u16, reason: &Blocked) {
-        let refusal = RefusedConnection { host: host.to_owned(), port, reason: reason.clone() };
-        self.refusals.lock().add(&refusal);
-        let user = self.assigned.lock().0.clone();
-        self.shared.sink.refused(user.as_ref(), &refusal);
+        // A page chooses the name, and some names need no name server that would refuse a longer one.
+        let host = host.chars().take(HOST_CHARS_MAX).collect();
+        let refusal = RefusedConnection { host, port, reason: reason.clone() };
+        // A page can repeat a request without end; the sink learns of a target once.
+        if self.refusals.lock().add(&refusal) {
+            let user = self.assigned.lock().0.clone();
+            self.shared.sink.refused(user.as_ref(), &refusal);
+        }
     }
 }
 
@@ -73,7 +80,7 @@ impl Port {
             address: listener.local_addr()?,
             assigned: Mutex::new((None, shared.policy.clone())),
             refusals: Mutex::default(),
-            lookups: Semaphore::new(PORT_LOOKUPS_MAX),
+            lookups: Arc::new(Semaphore::new(PORT_LOOKUPS_MAX)),
         });
         let stop = shared.stop.child_token();
         let (count, connections) = watch::channel(0);
@@ -126,7 +133,7 @@ async fn listen(
                 }
                 count.send_replace(connections.len());
             }
-            Some((stream, accepted)) = accept(&listener, &permits) => {
+            Some((stream, accepted)) = accept(&listener, &permits, &state) => {
                 let state = state.clone();
                 let permits = permits.clone();
                 connections.spawn(async move {
@@ -143,17 +150,22 @@ async fn listen(
     count.send_replace(0);
 }
 
-/// Whether a client of greenroom's own user connects.
-fn is_own_user(stream: &TcpStream, client: SocketAddr) -> bool {
-    stream.local_addr().is_ok_and(|proxy| peer_user::is_own(client, proxy))
+/// Whether the proxy serves this client: one of greenroom's own user, unless it serves all.
+fn is_served(state: &PortState, stream: &TcpStream, client: SocketAddr) -> bool {
+    let is_own = |proxy| peer_user::is_own(client, proxy);
+    state.shared.serves_all_users || stream.local_addr().is_ok_and(is_own)
 }
 
 /// The next connection, once there is room for it. Dropping the future loses no connection.
-async fn accept(listener: &TcpListener, permits: &PortPermits) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+async fn accept(
+    listener: &TcpListener,
+    permits: &PortPermits,
+    state: &PortState,
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
     let permit = permits.accept().await?;
     loop {
         match listener.accept().await {
-            Ok((stream, client)) if is_own_user(&stream, client) => return Some((stream, permit)),
+            Ok((stream, client)) if is_served(state, &stream, client) => return Some((stream, permit)),
             Ok((_, client)) => tracing::debug!(%client, "refused a connection of another user"),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a browser's connection");

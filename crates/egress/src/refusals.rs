@@ -19,13 +19,17 @@ pub(crate) struct RefusalLog {
 }
 
 impl RefusalLog {
-    pub(crate) fn add(&mut self, refusal: &RefusedConnection) {
+    /// Adds a refusal. Returns whether it is new among the latest ones.
+    pub(crate) fn add(&mut self, refusal: &RefusedConnection) -> bool {
         self.unread.add(refusal.clone());
+        let known = self.recent.len();
         self.recent.retain(|known| known != refusal);
+        let is_new = self.recent.len() == known;
         if self.recent.len() == RECENT_MAX {
             self.recent.pop_front();
         }
         self.recent.push_back(refusal.clone());
+        is_new
     }
 
     pub(crate) fn take(&mut self) -> Refusals {

@@ -71,12 +71,6 @@ impl ContextPorts {
         self.by_context.lock().remove(context);
     }
 
-    /// The browser's own port, and those of all contexts.
-    pub(crate) fn all_ports(&self) -> Vec<Arc<dyn EgressPort>> {
-        let contexts = self.by_context.lock();
-        std::iter::once(&self.browser).chain(contexts.values()).map(|held| held.port.clone()).collect()
-    }
-
     /// The port that a context uses; `None` if greenroom knows no such context.
     pub(crate) fn port(&self, context: &ContextId) -> Option<Arc<dyn EgressPort>> {
         match context {

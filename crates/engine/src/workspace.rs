@@ -25,7 +25,7 @@ const PATH_CHARS_MAX: usize = 500;
 
 /// Folders of a workspace whose files other programs run or obey: hooks, tasks, instructions and settings. A page could make
 /// an agent write them. Compared without case, since some file systems do.
-const PROTECTED_FOLDERS: [&str; 18] = [
+const PROTECTED_FOLDERS: [&str; 24] = [
     ".git",
     ".github",
     ".gitlab",
@@ -41,17 +41,30 @@ const PROTECTED_FOLDERS: [&str; 18] = [
     ".gemini",
     ".windsurf",
     ".continue",
+    ".devin",
+    ".kiro",
+    ".roo",
+    ".cargo",
+    ".circleci",
+    ".yarn",
     ".ssh",
     ".config",
     ".direnv",
 ];
 
 /// Files of the same kind, in any folder of a workspace; `.env.` and what follows it, too.
-const PROTECTED_FILES: [&str; 20] = [
+const PROTECTED_FILES: [&str; 27] = [
     "greenroom.toml",
     ".env",
     ".envrc",
     ".mcp.json",
+    "agents.md",
+    "claude.md",
+    "claude.local.md",
+    "gemini.md",
+    ".cursorrules",
+    ".windsurfrules",
+    ".clinerules",
     ".npmrc",
     ".yarnrc",
     ".yarnrc.yml",

@@ -38,7 +38,13 @@ use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use self::{attacher::Attacher, declared::DeclaredBrowsers, engines::Engines, proxies::Proxies};
-use crate::{config::ProcessEnv, control::ControlServer, reload::BrowserChanges, sleep_watch};
+use crate::{
+    config::ProcessEnv,
+    control::{ControlServer, NETWORK_FILE},
+    join,
+    reload::BrowserChanges,
+    sleep_watch,
+};
 
 /// How long a shutdown may take. Sessions close within a second or two; processes that take longer are killed when this
 /// process ends.
@@ -60,6 +66,8 @@ pub struct App {
     /// The store of call records, if they are kept.
     store: Option<Arc<Store>>,
     data_folder: PathBuf,
+    /// Its network policies, as [`crate::join::network_text`] writes them.
+    network: String,
     /// Detects that the machine slept.
     _sleep_watch: AbortOnDropHandle<()>,
     /// The control socket for this process's user; `None` in a process that serves no agents.
@@ -159,6 +167,7 @@ impl App {
             run,
             store,
             data_folder,
+            network: join::network_text(settings),
             _sleep_watch,
             control,
         })
@@ -205,6 +214,10 @@ impl App {
             closing: closing.clone(),
         });
         let routes = control::router(control).merge(routes).fallback(control::fallback);
+        let network_file = self.run.path().join(NETWORK_FILE);
+        if let Err(error) = run_folder::write_atomically(&network_file, self.network.as_bytes()) {
+            tracing::warn!(%error, "cannot write the network policy: processes that require one do not use this one");
+        }
         match ControlServer::open(self.run.path(), routes, closing) {
             Ok(listening) => self.control = Some(listening),
             Err(error) => {

@@ -22,6 +22,8 @@ struct ProxyKey {
     upstream: Option<String>,
     trust_upstream: bool,
     policy: NetworkPolicy,
+    /// The browsers of Windows connect from outside this Linux, so its kernel cannot say which user they belong to.
+    serves_windows: bool,
 }
 
 impl ProxyKey {
@@ -30,6 +32,7 @@ impl ProxyKey {
             upstream: pool.proxy_server.clone(),
             trust_upstream: settings.trusts_upstream(pool),
             policy: settings.network_policy(pool),
+            serves_windows: pool.wsl_windows,
         }
     }
 }
@@ -93,6 +96,7 @@ impl Proxies {
                 policy: key.policy.clone(),
                 upstream,
                 trust_upstream: key.trust_upstream,
+                serves_all_users: key.serves_windows,
                 sink: sink.clone(),
                 ..ProxyOptions::new(Arc::new(ports.clone()))
             };

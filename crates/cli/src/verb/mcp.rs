@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     app::App,
     config::ProcessEnv,
-    join::{RequiredNetwork, ServerLocation, flags_of_the_server},
+    join::{RequiredNetwork, ServerLocation, flags_without_effect},
     parent, progress,
     report::CliError,
     signals::Signals,
@@ -53,11 +53,16 @@ pub async fn run(
     if let Some(url) = &args.server {
         let location =
             ServerLocation::url(url).map_err(|why| CliError::usage(format!("`--server {url}`: {why}")))?;
-        if let Some(RequiredNetwork { origin: origin @ Origin::Flag(_), .. }) = RequiredNetwork::new(resolved)
-        {
-            return Err(CliError::usage(format!("`{origin}` has no effect on the server at `{url}`"))
-                .hint("give it to that server, or leave `--server` out")
-                .into());
+        match RequiredNetwork::new(resolved).map(|network| network.origin) {
+            Some(origin @ Origin::Flag(_)) => {
+                return Err(CliError::usage(format!("`{origin}` has no effect on the server at `{url}`"))
+                    .hint("give it to that server, or leave `--server` out")
+                    .into());
+            }
+            Some(origin) => tracing::warn!(
+                "the network policy that `{origin}` sets has no effect: the server at `{url}` has its own"
+            ),
+            None => {}
         }
         let hint = "start one there with `greenroom serve`, or leave `--server` out";
         let first = tokio::select! {
@@ -81,6 +86,13 @@ pub async fn run(
             Ok(first) => return join(resolved, env, location, first, stop).await,
             Err(why) => tracing::warn!(why, "cannot join the running server; going on without it"),
         }
+    }
+    if !args.standalone
+        && let Some((pid, origin)) = location.unsuitable_server()
+    {
+        tracing::warn!(
+            "a server runs (pid {pid}) with another network policy than `{origin}` sets; going on without it"
+        );
     }
     stand_alone(resolved, env, recent_log, stop).await
 }
@@ -107,7 +119,7 @@ async fn join(
     first: Box<dyn ServerStream>,
     stop: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
-    for flag in flags_of_the_server(resolved) {
+    for flag in flags_without_effect(resolved) {
         tracing::warn!(
             "{flag} has no effect: this process joined a running server, whose settings apply; --standalone joins none"
         );

@@ -27,8 +27,8 @@ use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    app::App, config::ConfigSources, control, join, port_holder, reload, report::CliError, signals::Signals,
-    tcp, unused_server_exit, verb::browser_command::background,
+    app::App, config::ConfigSources, control, port_holder, reload, report::CliError, signals::Signals, tcp,
+    unused_server_exit, verb::browser_command::background,
 };
 
 #[derive(Debug, clap::Args)]
@@ -81,9 +81,6 @@ pub async fn run(
         http::router(Arc::new(socket)),
     );
     app.warm_up();
-    let network_file = app.run_folder().0.join(control::NETWORK_FILE);
-    run_folder::write_atomically(&network_file, join::network_text(settings).as_bytes())
-        .context("cannot write to the data folder")?;
     // Write the file after the socket exists: who reads it connects to the socket.
     let server_file = app.run_folder().0.join(control::SERVER_FILE);
     run_folder::write_atomically(&server_file, url.as_bytes()).context("cannot write to the data folder")?;

@@ -59,12 +59,6 @@ impl PolicyLayers {
         Self(self.0.iter().cloned().chain([policy]).collect())
     }
 
-    /// Whether one of the layers judges addresses, and not only names and own ports. A name whose address is unknown then
-    /// cannot pass.
-    pub fn needs_address(&self) -> bool {
-        self.0.iter().any(|layer| layer.preset == NetworkPreset::Guarded || !layer.deny.is_empty())
-    }
-
     pub(super) fn judge(
         &self,
         target: &DialTarget,

@@ -1,7 +1,7 @@
 //! Address ranges that are not on the public internet, from the IANA special-purpose registries, and the addresses that
 //! other addresses embed: an IPv6 address may lead to the IPv4 address inside it.
 //!
-//! What no registry row assigns counts as reserved, so that a range that is assigned later is refused until it is listed.
+//! An IPv6 address outside `2000::/3` counts as reserved until a row here names it.
 
 use std::{
     fmt,
@@ -45,7 +45,7 @@ impl AddressRange {
         Self::ThisMachine,
     ];
 
-    /// The range as a word for programs: in headers, audit lines and metrics.
+    /// The range as a word for programs, in the header `x-greenroom-refused`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Loopback => "loopback",
@@ -72,7 +72,7 @@ impl AddressRange {
     }
 }
 
-/// In words, after "an address".
+/// In words, after "it has".
 impl fmt::Display for AddressRange {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
@@ -161,7 +161,8 @@ fn embedded_v4(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
         // `::` and `::1` are addresses of their own.
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => [None, None],
         [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => [Some(low), None],
-        [0x64, 0xff9b, 0, 0, 0, 0, ..] => [Some(low), None],
+        // NAT64, and its prefixes for local use.
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] | [0x64, 0xff9b, 1, ..] => [Some(low), None],
         [0x2002, high, middle, ..] => [Some(pair(high, middle)), None],
         // Teredo has the server's address, and the client's with every bit flipped.
         [0x2001, 0, high, middle, ..] => {
@@ -256,6 +257,7 @@ mod tests {
             ("::127.0.0.1", &["127.0.0.1"]),
             ("::ffff:0:127.0.0.1", &["127.0.0.1"]),
             ("64:ff9b::127.0.0.1", &["127.0.0.1"]),
+            ("64:ff9b:1::169.254.169.254", &["169.254.169.254"]),
             ("2002:7f00:1::", &["127.0.0.1"]),
             ("2002:a9fe:a9fe::1", &["169.254.169.254"]),
             ("2001:0:a00:1:0:0:80ff:fffe", &["10.0.0.1", "127.0.0.1"]),

@@ -35,7 +35,7 @@ pub enum Blocked {
 }
 
 impl Blocked {
-    /// The reason as a word for programs: in the header `x-greenroom-refused`, in audit lines and in metrics.
+    /// The reason as a word for programs, in the header `x-greenroom-refused`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::OwnPort => "own-port",

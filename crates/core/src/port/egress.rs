@@ -32,7 +32,7 @@ pub struct PortUser {
     pub owner: Owner,
     /// The session's name; `None` for a call without a session.
     pub session: Option<Arc<str>>,
-    /// What the session permits; its pool's policy holds as well.
+    /// What the session permits; its pool's policy holds as well. No setting gives a session a policy of its own yet.
     pub network: Option<Arc<NetworkPolicy>>,
 }
 
@@ -63,18 +63,20 @@ pub struct Refusals {
 impl Refusals {
     pub fn add(&mut self, refusal: RefusedConnection) {
         self.count += 1;
-        if self.listed.len() < REFUSALS_LISTED_MAX && !self.listed.contains(&refusal) {
-            self.listed.push(refusal);
-        }
+        self.list(refusal);
     }
 
     /// Adds the refusals of `other`, which came later.
     pub fn append(&mut self, other: Self) {
         self.count += other.count;
         for refusal in other.listed {
-            if self.listed.len() < REFUSALS_LISTED_MAX && !self.listed.contains(&refusal) {
-                self.listed.push(refusal);
-            }
+            self.list(refusal);
+        }
+    }
+
+    fn list(&mut self, refusal: RefusedConnection) {
+        if self.listed.len() < REFUSALS_LISTED_MAX && !self.listed.contains(&refusal) {
+            self.listed.push(refusal);
         }
     }
 
@@ -83,7 +85,7 @@ impl Refusals {
     }
 }
 
-/// Learns of every refusal, for the audit log and the metrics. It never blocks and may be called from any thread.
+/// Learns of refusals, for the log: of each target once, as long as the port remembers it. It never blocks and may be called from any thread.
 pub trait RefusalSink: Send + Sync {
     fn refused(&self, user: Option<&PortUser>, refusal: &RefusedConnection);
 }

@@ -72,8 +72,9 @@ impl Settings {
 
     /// Whether an upstream proxy of a pool gets names, which it resolves itself, instead of judged addresses.
     pub fn trusts_upstream(&self, pool: &Pool) -> bool {
-        let is_open = self.network_policy(pool).preset == NetworkPreset::Open;
-        self.network.trust_upstream.unwrap_or(is_open)
+        let policy = self.network_policy(pool);
+        let judges_no_address = policy.preset == NetworkPreset::Open && policy.deny.is_empty();
+        self.network.trust_upstream.unwrap_or(judges_no_address)
     }
 }
 

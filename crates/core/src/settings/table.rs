@@ -160,8 +160,8 @@ settings! {
         /// What browsers may not reach, even if `network.allow` has it.
         "network.deny" deny: Vec<NetworkRule> = Vec::new() => NetworkRules, Guarded;
         /// Whether an upstream proxy (`pool.proxy_server`) gets names and resolves them itself. If not, greenroom resolves
-        /// each name, judges its addresses, and sends the upstream an address. `auto` trusts the upstream of pools whose
-        /// preset is `open`.
+        /// each name, judges its addresses, and sends the upstream an address. `auto` trusts the upstream of pools
+        /// whose preset is `open` and that deny nothing.
         "network.trust_upstream" trust_upstream: Option<bool> = None => OrWord("auto", Switch), Guarded;
     }
 

@@ -35,6 +35,8 @@ impl ContextProxies {
     pub(super) fn creating(&mut self, call: u32, params: &mut Params) -> io::Result<()> {
         let port = self.ports.open()?;
         params.insert("proxyServer".to_owned(), Value::from(format!("http://{}", port.address())));
+        // The ports of this connection close with it, so its contexts must end with it too.
+        params.insert("disposeOnDetach".to_owned(), Value::from(true));
         params.insert("proxyBypassList".to_owned(), Value::from(NO_BYPASS));
         self.opening.insert(call, port);
         Ok(())

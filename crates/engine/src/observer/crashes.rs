@@ -1,6 +1,10 @@
 //! Which tabs of a seat crashed. One crash costs one tab; a seat whose tabs crash over and over is lost.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use greenroom_core::{
     Crash, Lost,
@@ -22,8 +26,8 @@ pub(crate) struct Crashes {
     recent: VecDeque<(String, Crash)>,
     /// The times of the last crashes; at most [`LOOP_MAX`].
     times: VecDeque<Instant>,
-    /// When greenroom last ended a tab's page, and why.
-    last_end: Option<(Instant, Arc<str>)>,
+    /// When greenroom last ended a tab's page, for each reason. There are a few reasons.
+    ends: HashMap<Arc<str>, Instant>,
     /// Set when crashes came too fast, or when greenroom gave the seat up.
     pub(crate) lost: Option<Lost>,
 }
@@ -48,12 +52,12 @@ impl Crashes {
 
     /// greenroom has ended a tab's page.
     pub(super) fn ended_by_greenroom(&mut self, why: &Arc<str>, now: Instant) {
-        self.last_end = Some((now, why.clone()));
+        self.ends.insert(why.clone(), now);
     }
 
     /// Whether greenroom has ended a tab's page for this reason since a time.
     pub(super) fn was_ended(&self, why: &str, since: Instant) -> bool {
-        self.last_end.as_ref().is_some_and(|(at, reason)| *at >= since && **reason == *why)
+        self.ends.get(why).is_some_and(|at| *at >= since)
     }
 
     /// greenroom gives the seat up. The first reason stays.

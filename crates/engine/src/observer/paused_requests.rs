@@ -88,11 +88,11 @@ fn refused_page(request: &str, text: &str) -> serde_json::Value {
 }
 
 impl ContextPorts {
-    /// Why a port of the browser has refused this host and port: that of the context, or any if the context is unknown.
+    /// Why the context's port has refused this host and port. A context without a port of its own, or an unknown one, has the
+    /// browser's: what another session's port refused is not for this one to read.
     fn refusal_of(&self, context: Option<String>, host: &str, port: u16) -> Option<Blocked> {
-        let of_context = context.and_then(|context| self.port(&Some(context)));
-        let own = of_context.map_or_else(|| self.all_ports(), |port| vec![port]);
-        own.iter().find_map(|own| own.refusal_of(host, port))
+        let own = self.port(&context).or_else(|| self.port(&None))?;
+        own.refusal_of(host, port)
     }
 }
 

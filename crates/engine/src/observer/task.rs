@@ -76,8 +76,8 @@ pub(super) struct ObserverTask {
     why_killed: WhyKilled,
     /// The egress ports of a browser that greenroom started.
     context_ports: Option<Arc<ContextPorts>>,
-    /// Refusals of files, and cancellations of downloads, that the browser has not answered yet.
-    pending_refusals: JoinSet<()>,
+    /// Calls that answer paused requests or stop downloads, and that the browser has not answered yet.
+    pending_answers: JoinSet<()>,
 }
 
 struct ObservedPage {
@@ -157,7 +157,7 @@ impl ObserverTask {
             downloads: None,
             why_killed,
             context_ports,
-            pending_refusals: JoinSet::new(),
+            pending_answers: JoinSet::new(),
         }
     }
 
@@ -171,7 +171,7 @@ impl ObserverTask {
                         return;
                     }
                 },
-                Some(_) = self.pending_refusals.join_next() => {}
+                Some(_) = self.pending_answers.join_next() => {}
                 command = commands.recv() => match command {
                     Some(ObserverCommand::Sync(reply)) => match self.sync().await {
                         SyncOutcome::Contexts(contexts) => drop(reply.send(Some(contexts))),
@@ -340,7 +340,7 @@ impl ObserverTask {
             return;
         }
         let client = self.client.clone();
-        self.pending_refusals.spawn(async move {
+        self.pending_answers.spawn(async move {
             for BrowserCall { method, params } in orders {
                 if let Err(error) = client.call(method, &params).await {
                     tracing::debug!(%error, "a download ended before the browser could stop it");
@@ -349,14 +349,17 @@ impl ObserverTask {
         });
     }
 
-    /// Tells the browser how to go on with a request that it has paused. It loads nothing until then, so an event that
-    /// cannot be read is a refusal.
+    /// Tells the browser how to go on with a request that it has paused. It loads nothing until then, so a request
+    /// whose event cannot be read stays paused.
     fn answer_paused_request(&mut self, event: &Event) {
-        let Ok(paused) = serde_json::from_str::<PausedRequest>(event.params.get()) else { return };
+        let Ok(paused) = serde_json::from_str::<PausedRequest>(event.params.get()) else {
+            tracing::warn!("a request stays paused: the browser's event about it cannot be read");
+            return;
+        };
         let context = self.pages.get(&paused.frame_id).map(|page| page.context.clone());
         let BrowserCall { method, params } = paused.answer(self.context_ports.as_ref(), context);
         let client = self.client.clone();
-        self.pending_refusals.spawn(async move {
+        self.pending_answers.spawn(async move {
             if let Err(error) = client.call(method, &params).await {
                 tracing::debug!(%error, "the browser no longer waits for an answer to a paused request");
             }

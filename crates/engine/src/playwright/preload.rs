@@ -36,8 +36,8 @@ pub(super) fn configure(mut spec: ProcessSpec, instance: &Path) -> ProcessSpec {
 mod tests {
     use super::*;
 
-    /// A server with a secret answers requests that carry it, and refuses all others, upgrades too. The engine cannot read
-    /// the secret.
+    /// A server with a secret answers requests that carry it, and refuses all others, upgrades too. Programs that
+    /// the engine starts do not inherit it.
     #[test]
     #[allow(clippy::disallowed_methods, reason = "a test of what Node does with the scripts")]
     fn server_refuses_requests_without_the_secret() {

@@ -150,9 +150,9 @@ fn refused(f: &mut fmt::Formatter<'_>, refusals: &Refusals, for_operator: bool) 
         }
     }
     let shown = refusals.listed.len().min(REFUSALS_SHOWN) as u64;
-    match refusals.count.saturating_sub(shown) {
-        0 => Ok(()),
-        more => write!(f, "; and {more} more"),
+    match refusals.count {
+        count if count > shown => write!(f, "; {count} connections in all"),
+        _ => Ok(()),
     }
 }
 

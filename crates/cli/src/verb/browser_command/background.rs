@@ -25,7 +25,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::server::running;
+use super::server::{running, use_running};
 use crate::{
     config::ConfigSources,
     control::{ControlEndpoint, find_endpoints},
@@ -69,7 +69,7 @@ pub async fn start(
         .map_err(|_| failed("another command is starting one", &"it does not come to an end"))?
         .map_err(|error| failed("cannot write to the data folder", &error))?;
     if let Some(found) = running(data, session).await? {
-        return Ok(found);
+        return use_running(resolved, found);
     }
     let log = data.join(LOG);
     let stderr = run_folder::private_file().create(true).write(true).truncate(true).open(&log);

@@ -9,7 +9,7 @@ use super::{args::CallOptions, background};
 use crate::{
     config::ConfigSources,
     control::{ControlEndpoint, GreenroomReport, find_endpoints, print::ambiguous_error, query_all, reports},
-    join::{RequiredNetwork, flags_of_the_server},
+    join::{RequiredNetwork, flags_without_effect},
     progress,
     report::CliError,
 };
@@ -43,7 +43,7 @@ pub async fn find(
 }
 
 /// A server that runs already, unless its network policy is not the one that the user has set for this command.
-fn use_running(resolved: &Resolved, found: ControlEndpoint) -> anyhow::Result<ControlEndpoint> {
+pub(super) fn use_running(resolved: &Resolved, found: ControlEndpoint) -> anyhow::Result<ControlEndpoint> {
     let pid = found.pid;
     if let Some(network) = RequiredNetwork::new(resolved)
         && !network.is_met_by(&found)
@@ -61,7 +61,7 @@ fn use_running(resolved: &Resolved, found: ControlEndpoint) -> anyhow::Result<Co
 
 /// Tells the user which flags of the command only a server that the command starts would have.
 fn note_flags_without_effect(resolved: &Resolved, pid: u32) {
-    for flag in flags_of_the_server(resolved) {
+    for flag in flags_without_effect(resolved) {
         progress::note(&format!(
             "note: {flag} has no effect: the server (pid {pid}) runs already, and its settings apply; `kill {pid}` ends it, and the next command starts a new one"
         ));

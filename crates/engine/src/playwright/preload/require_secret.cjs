@@ -1,7 +1,8 @@
 // Node loads this before the engine. It makes the engine's server refuse every request without greenroom's secret.
 //
 // The server listens on loopback, where every program and every user of the machine can connect, and it drives the browsers
-// of all sessions. The secret is in the environment, which only this user can read; the engine itself does not see it.
+// of all sessions. The secret is in the environment, which only this user can read. It is removed there, so that programs
+// which the engine starts do not inherit it.
 'use strict';
 
 const { timingSafeEqual } = require('node:crypto');
