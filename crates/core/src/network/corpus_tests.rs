@@ -42,7 +42,9 @@ fn corpus_is_read_as_the_url_standard_reads_it() {
     for form in &forms {
         let url = Url::parse(&format!("http://{}:81/", form.spelling));
         let host = url.as_ref().ok().and_then(Url::host_str);
-        assert_eq!(host, form.host, "{form:?}");
+        // Chromium reads a few more spellings of IPv6 than the standard.
+        let is_wider = form.is_sent && !form.is_navigable;
+        assert_eq!(host, form.host.filter(|_| !is_wider), "{form:?}");
         let literal = match url.as_ref().ok().and_then(Url::host) {
             Some(Host::Ipv4(address)) => Some(IpAddr::V4(address)),
             Some(Host::Ipv6(address)) => Some(IpAddr::V6(address)),

@@ -15,7 +15,7 @@ const TABLE: &str = include_str!("corpus.tsv");
 pub struct SsrfForm {
     /// As it stands in a URL between `http://` and the port, with a user if it has one.
     pub spelling: String,
-    /// The host that the URL standard reads, with the brackets of IPv6. `None` if it reads no host.
+    /// The host that Chromium reads, with the brackets of IPv6. `None` if it reads no host.
     pub host: Option<&'static str>,
     /// The address behind the host. `None` for a name that must not be resolved, and without a host.
     pub address: Option<IpAddr>,
@@ -23,8 +23,17 @@ pub struct SsrfForm {
     pub class: &'static str,
     /// Whether the kernel connects to a loopback listener for the address.
     pub is_loopback: bool,
-    /// Whether Chromium makes a request of it.
+    /// Whether Chromium makes a request of it for a page.
     pub is_sent: bool,
+    /// Whether an agent can navigate to it: engines read addresses more strictly than Chromium.
+    pub is_navigable: bool,
+}
+
+impl SsrfForm {
+    /// Whether there is a user before the host. Chromium sends few kinds of such requests.
+    pub fn has_user(&self) -> bool {
+        self.spelling.find('@').is_some_and(|at| at > 0)
+    }
 }
 
 /// Every form.
@@ -51,7 +60,8 @@ fn parse(row: &'static str) -> SsrfForm {
         address: given(address).map(|text| text.parse().expect("the table has addresses in the usual form")),
         class,
         is_loopback: yes(is_loopback),
-        is_sent: yes(is_sent),
+        is_sent: is_sent == "page" || yes(is_sent),
+        is_navigable: is_sent != "page" && yes(is_sent),
     }
 }
 

@@ -19,6 +19,7 @@ mod faults;
 mod files;
 pub mod fixture;
 mod growth;
+mod guard;
 mod hostile_arguments;
 pub mod inspect;
 mod instance;

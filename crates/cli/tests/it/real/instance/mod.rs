@@ -79,15 +79,15 @@ impl InstanceFixture {
 }
 
 /// A seat, with methods for its tools.
-struct TestSeat(Box<dyn Seat>);
+pub struct TestSeat(pub Box<dyn Seat>);
 
 impl TestSeat {
-    async fn open(instance: &Arc<dyn Instance>) -> Self {
+    pub async fn open(instance: &Arc<dyn Instance>) -> Self {
         Self(instance.open(Arc::new(NoAgent)).await.unwrap_or_else(|error| panic!("{error}")))
     }
 
     /// The whole answer, as the engine gave it.
-    async fn answer(&mut self, tool: &str, arguments: Value) -> (Value, Reply) {
+    pub async fn answer(&mut self, tool: &str, arguments: Value) -> (Value, Reply) {
         let params = greenroom_core::raw::encode(&json!({ "name": tool, "arguments": arguments }));
         let call = Call::new(tool, params);
         let reply = self.0.call(call, Arc::new(NoAgent)).await.unwrap_or_else(|lost| panic!("{lost}"));
@@ -96,22 +96,22 @@ impl TestSeat {
     }
 
     /// The text of an answer, and whether the tool failed.
-    async fn call(&mut self, tool: &str, arguments: Value) -> Result<String, String> {
+    pub async fn call(&mut self, tool: &str, arguments: Value) -> Result<String, String> {
         let (body, _) = self.answer(tool, arguments).await;
         let text = body["content"][0]["text"].as_str().unwrap_or_default().to_owned();
         if body["isError"] == true { Err(text) } else { Ok(text) }
     }
 
-    async fn navigate(&mut self, url: &str) -> Result<String, String> {
+    pub async fn navigate(&mut self, url: &str) -> Result<String, String> {
         self.call("browser_navigate", json!({ "url": url })).await
     }
 
     /// What a function in the page returns, as text.
-    async fn evaluate(&mut self, function: &str) -> String {
+    pub async fn evaluate(&mut self, function: &str) -> String {
         self.call("browser_evaluate", json!({ "function": function })).await.unwrap()
     }
 
-    async fn close(self) {
+    pub async fn close(self) {
         self.0.close().await;
     }
 }
