@@ -12,7 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use url::Url;
 
-use crate::{context_ports::ContextPorts, downloads::BrowserCall};
+use crate::{
+    context_ports::ContextPorts,
+    downloads::{BrowserCall, ContextId},
+};
 
 /// Which requests the browser pauses.
 #[derive(Serialize)]
@@ -48,7 +51,7 @@ struct RequestUrl {
 
 impl PausedRequest {
     /// How the browser goes on with the request. `context` is that of the request's tab, if it is a tab's own document.
-    pub(super) fn answer(&self, ports: Option<&Arc<ContextPorts>>, context: Option<String>) -> BrowserCall {
+    pub(super) fn answer(&self, ports: Option<&Arc<ContextPorts>>, context: &ContextId) -> BrowserCall {
         let id = &self.request_id;
         // An address that is not https was paused as a file's, or cannot be read.
         let Some((host, port)) = https_target(&self.request.url) else {
@@ -90,8 +93,8 @@ fn refused_page(request: &str, text: &str) -> serde_json::Value {
 impl ContextPorts {
     /// Why the context's port has refused this host and port. A context without a port of its own, or an unknown one, has the
     /// browser's: what another session's port refused is not for this one to read.
-    fn refusal_of(&self, context: Option<String>, host: &str, port: u16) -> Option<Blocked> {
-        let own = self.port(&context).or_else(|| self.port(&None))?;
+    fn refusal_of(&self, context: &ContextId, host: &str, port: u16) -> Option<Blocked> {
+        let own = self.port(context).or_else(|| self.port(&None))?;
         own.refusal_of(host, port)
     }
 }
@@ -105,7 +108,7 @@ mod tests {
             "requestId": "r", "request": { "url": url }, "frameId": "f",
             "responseErrorReason": failed.then_some("Failed"),
         });
-        serde_json::from_value::<PausedRequest>(event).unwrap().answer(None, None).method
+        serde_json::from_value::<PausedRequest>(event).unwrap().answer(None, &None).method
     }
 
     /// Files and unreadable addresses are refused; an https document goes on, also if it failed for another reason.

@@ -357,7 +357,7 @@ impl ObserverTask {
             return;
         };
         let context = self.pages.get(&paused.frame_id).map(|page| page.context.clone());
-        let BrowserCall { method, params } = paused.answer(self.context_ports.as_ref(), context);
+        let BrowserCall { method, params } = paused.answer(self.context_ports.as_ref(), &context);
         let client = self.client.clone();
         self.pending_answers.spawn(async move {
             if let Err(error) = client.call(method, &params).await {

@@ -19,7 +19,7 @@ use std::{
 use greenroom_core::{
     BoxFuture, Engine, Instance, InstanceId, Owner,
     network::NetworkPolicy,
-    port::{PortUser, Refusal, RefusalSink},
+    port::{PortUser, RefusalSink, RefusedConnection},
     settings::{Browser, NetworkPreset},
 };
 use greenroom_egress::{Connect, Proxy, ProxyOptions, Resolve};
@@ -56,10 +56,10 @@ impl Resolve for CorpusNames {
 
 /// Every refusal, with the user of its port.
 #[derive(Default)]
-struct KeptRefusals(Mutex<Vec<(Option<PortUser>, Refusal)>>);
+struct KeptRefusals(Mutex<Vec<(Option<PortUser>, RefusedConnection)>>);
 
 impl RefusalSink for KeptRefusals {
-    fn refused(&self, user: Option<&PortUser>, refusal: &Refusal) {
+    fn refused(&self, user: Option<&PortUser>, refusal: &RefusedConnection) {
         self.0.lock().unwrap().push((user.cloned(), refusal.clone()));
     }
 }
@@ -130,7 +130,7 @@ impl GuardFixture {
         self.network.dials().into_iter().filter(|dial| dial.port() != self.site.port()).collect()
     }
 
-    fn refusals(&self) -> Vec<(Option<PortUser>, Refusal)> {
+    fn refusals(&self) -> Vec<(Option<PortUser>, RefusedConnection)> {
         self.refusals.0.lock().unwrap().clone()
     }
 
