@@ -79,9 +79,7 @@ impl Attacher {
         let refused =
             |why: &dyn std::fmt::Display| AttachError::new(format!("cannot attach to `{shown}`: {why}"));
         let Some((host, port)) = endpoint.host_and_port() else { return Err(refused(&"it names no host")) };
-        if network::is_metadata_name(&host) {
-            return Err(refused(&network::Blocked::Metadata));
-        }
+        check_name(&host, port).map_err(|blocked| refused(&blocked))?;
         let addresses: Vec<IpAddr> = match timeout(LOOKUP_TIMEOUT, lookup_host((host.as_str(), port))).await {
             Ok(Ok(addresses)) => addresses.map(|address| address.ip()).collect(),
             Ok(Err(error)) => return Err(refused(&error)),
@@ -93,6 +91,11 @@ impl Attacher {
             first_reachable(&addresses, port).await.ok_or_else(|| refused(&"its name has no address"))?;
         Ok(endpoint.pinned(address))
     }
+}
+
+/// Whether greenroom may resolve a name for an agent.
+fn check_name(host: &str, port: u16) -> Result<(), network::Blocked> {
+    verdict::check_name(&canonical_host(host), port, &NetworkPolicy::OPEN.into())
 }
 
 /// Whether an agent may name all addresses of a name. One forbidden address is enough to refuse: the agent cannot choose
@@ -247,5 +250,20 @@ mod tests {
         assert_eq!(checked(&["192.0.2.1"], 9222), Ok(()), "another machine's port");
         assert_eq!(checked(&["192.0.2.1", "203.0.113.7"], 9222), Err(network::Blocked::OwnPort));
         assert_eq!(checked(&["192.0.2.1", "169.254.169.254"], 80), Err(network::Blocked::Metadata));
+    }
+
+    /// Metadata services are refused to agents by every name and address of the corpus; other names and addresses are not,
+    /// since debuggers are on loopback and in local networks.
+    #[test]
+    fn metadata_services_are_refused() {
+        for form in greenroom_testkit::ssrf::forms() {
+            let Some(host) = form.host else { continue };
+            let addresses: Vec<IpAddr> = form.address.into_iter().collect();
+            let judged = check_name(host, 9223).and_then(|()| {
+                check_addresses(host, 9223, &addresses, &OwnPort(9222), &MachineWith("203.0.113.7"))
+            });
+            let expected = if form.class == "metadata" { Err(network::Blocked::Metadata) } else { Ok(()) };
+            assert_eq!(judged, expected, "{form:?}");
+        }
     }
 }

@@ -59,8 +59,7 @@ async fn cases_with_default_settings() {
     case("recall::page_is_recalled_in_parts", recall::page_is_recalled_in_parts(gateway, site)).await;
     let download = recall::download_outlives_its_session(gateway, site, data);
     case("recall::download_outlives_its_session", download).await;
-    let web = egress::the_web_is_reached_and_metadata_is_not(gateway, site);
-    case("egress::the_web_is_reached_and_metadata_is_not", web).await;
+    case("egress::the_web_is_reached", egress::the_web_is_reached(gateway, site)).await;
     case("files::local_files_cannot_be_visited", files::local_files_cannot_be_visited(gateway, site)).await;
     case(
         "environment::dialogs_and_caches_are_apart",

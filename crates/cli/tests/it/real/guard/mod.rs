@@ -7,6 +7,8 @@
 
 mod attack_site;
 mod corpus;
+mod metadata;
+mod notes;
 mod sessions;
 
 use std::{
