@@ -504,3 +504,71 @@ fn missing_init_script_stops_the_start() {
         assert!(output.contains("error: no such init script: `/nowhere/a.js`\n\nhint: correct"), "{output}");
     }
 }
+
+/// The network policy is read from every source, for greenroom and for a pool.
+#[test]
+fn network_policy_is_read() {
+    let keys =
+        ["network.preset", "network.allow", "network.deny", "network.trust_upstream", "pool.network_deny"];
+    let file = "[network]\npreset = \"open\"\nallow = [\"file.example\"]\ndeny = [\"10.0.0.0/8\", \"*.ads.example:443\"]\n\
+                trust_upstream = false\n[pool]\nnetwork_deny = [\"pool.example\"]";
+    let fixture = fixture()
+        .file("home/.config/greenroom/greenroom.toml", file)
+        .env("GREENROOM_NETWORK_ALLOW", "env.example, [2001:db8::/32]:443")
+        .env("GREENROOM_NETWORK_PRESET", "open");
+    let output = fixture.run(&["--network-preset", "guarded", "config", "show"]);
+    assert_snapshot!(lines(&output, &keys));
+}
+
+/// A rule that is none stops the start, with the rule and what is wrong with it.
+#[test]
+fn invalid_network_rules_stop_the_start() {
+    let rules = "https://a.example/, 127.1, 10.0.0.1/8, a.example:99999, 2001:db8::1:443/, 10.0.0.0/33, a b";
+    for rule in rules.split(", ") {
+        let output = fixture().env("GREENROOM_NETWORK_DENY", rule).run(&["mcp"]);
+        assert!(!output.starts_with("exit code: 0"), "{output}");
+        assert!(
+            output.contains("GREENROOM_NETWORK_DENY") && output.contains(&format!("`{rule}`")),
+            "{output}"
+        );
+    }
+    let file = "[network]\nallow = [\"fine.example\", \"0x7f000001\"]\npreset = \"closed\"";
+    let fixture = fixture().file("home/.config/greenroom/greenroom.toml", file);
+    assert_snapshot!(fixture.run(&["mcp", "--network-deny", "http://x"]));
+}
+
+/// A thousand rules are read, also if they contradict each other; one more is refused with the limit.
+#[test]
+fn network_rules_are_limited() {
+    let rules = |count: u32| {
+        let rules: Vec<String> = (0..count).map(|n| format!("\"h{n}.example:443\"")).collect();
+        format!("[network]\nallow = [{0}]\ndeny = [{0}]", rules.join(", "))
+    };
+    let show = |count| fixture().file("home/.config/greenroom/greenroom.toml", &rules(count)).run(SHOW);
+    assert!(show(1_000).starts_with("exit code: 0\n"));
+    let output = show(1_001);
+    assert!(!output.starts_with("exit code: 0\n"));
+    for key in ["network.allow", "network.deny"] {
+        assert!(output.contains(key), "{output}");
+    }
+    assert_eq!(output.matches("it has 1001 rules, and 1000 is the most").count(), 2, "{output}");
+}
+
+/// A file that merely lies in the working directory cannot change the network policy.
+#[test]
+fn working_directory_file_cannot_open_the_network() {
+    for (key, value) in [
+        ("network.preset", "\"open\""),
+        ("network.allow", "[\"*\"]"),
+        ("network.deny", "[]"),
+        ("network.trust_upstream", "true"),
+        ("pool.network_preset", "\"open\""),
+        ("pool.network_allow", "[\"*\"]"),
+        ("pool.network_deny", "[]"),
+    ] {
+        let output = fixture().file("cwd/greenroom.toml", &format!("{key} = {value}")).run(SHOW);
+        assert!(output.starts_with("exit code: 2\n"), "{output}");
+        let refused = format!("`{key}` may not be set by a file in the working directory");
+        assert!(output.contains(&refused), "{output}");
+    }
+}

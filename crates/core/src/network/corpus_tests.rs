@@ -71,3 +71,17 @@ fn corpus_is_refused_under_guarded() {
         assert_eq!(open.is_err(), form.class == "metadata", "{form:?}");
     }
 }
+
+/// The rule that a refusal proposes to the operator is one, and permits the connection.
+#[test]
+fn proposed_rules_permit_the_connection() {
+    for form in ssrf::forms().iter().filter(|form| form.host.is_some() && form.class != "metadata") {
+        let host = form.host.unwrap();
+        let refused = verdict(form, NetworkPolicy::GUARDED).unwrap_err();
+        let remedy = refused.remedy(host, 81).unwrap();
+        let rule = remedy.split('"').nth(1).unwrap();
+        let rule = rule.parse().unwrap_or_else(|error| panic!("{rule}: {error}"));
+        let policy = NetworkPolicy { allow: vec![rule], ..NetworkPolicy::GUARDED };
+        assert_eq!(verdict(form, policy), Ok(()), "{form:?}");
+    }
+}
