@@ -46,6 +46,7 @@ mod start;
 mod stats;
 mod task;
 mod throughput;
+mod verdict;
 mod versions;
 
 use std::process::ExitCode;
@@ -57,7 +58,7 @@ use report::Section;
 /// A measurement: its name for `--only`, and its function.
 type Measurement = (&'static str, fn(&Programs, quick: bool) -> Section);
 
-const MEASUREMENTS: [Measurement; 21] = [
+const MEASUREMENTS: [Measurement; 22] = [
     ("latency", latency::measure),
     ("throughput", throughput::measure),
     ("http", http::measure),
@@ -70,6 +71,7 @@ const MEASUREMENTS: [Measurement; 21] = [
     ("start", start::measure),
     ("instances", instances::measure),
     ("lease", lease::measure),
+    ("verdict", verdict::measure),
     ("session", session::measure),
     ("spare", spare::measure),
     ("settle", settle::measure),
