@@ -295,7 +295,7 @@ mod tests {
             let guarded = NetworkPolicy::GUARDED.into();
             assert_eq!(check_target(&target, &FixedOwnPorts, &machine, &guarded), expected);
         }
-        // The range of an address is told even if the system knows the address as its own.
+        // The refusal names the range even if the system knows the address as its own.
         let mapped = DialTarget { address: "::ffff:127.0.0.1".parse().unwrap(), ..target };
         let machine = KnownAddresses(Some(&["::ffff:127.0.0.1"]));
         let loopback = Err(Blocked::Range(AddressRange::Loopback));

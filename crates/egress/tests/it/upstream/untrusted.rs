@@ -116,7 +116,7 @@ async fn unjudged_names_stay_here() {
     .await;
 }
 
-/// A refused tunnel is told with the upstream's status, also to a plain request.
+/// If the upstream refuses the tunnel, the answer to a plain request has the upstream's status too.
 #[tokio::test]
 async fn refused_tunnel_is_told_to_a_plain_request() {
     within(async {

@@ -45,8 +45,8 @@ async fn answers_name_the_refusal_and_the_setting() {
     let answer = gateway.navigate("a", &allowed.url("/title?t=inside")).await.ok();
     assert!(answer.contains("heading \"inside\"") && !answer.contains("network policy"), "{answer}");
 
-    // A page's own connections are told with the call that caused them, a few of them; no call of another session tells
-    // them.
+    // The answer lists a few of the connections that the page itself made during the call; answers in other sessions do
+    // not.
     let fetch = format!(
         "() => Promise.all([1, 2, 3, 4, 5].map((last) => \
          fetch(`http://127.0.0.${{last}}:{}/`, {{ mode: 'no-cors' }}).catch(() => null))).then(() => 'tried')",
@@ -57,7 +57,7 @@ async fn answers_name_the_refusal_and_the_setting() {
     let answer = gateway.navigate("b", &allowed.url("/title?t=other")).await.ok();
     assert!(!answer.contains("network policy"), "{answer}");
     let answer = gateway.navigate("a", &allowed.url("/title?t=again")).await.ok();
-    assert!(!answer.contains("network policy"), "a refusal is told once: {answer}");
+    assert!(!answer.contains("network policy"), "one answer names a refusal, not two: {answer}");
 
     assert_eq!((site.requests(), denied.requests()), (vec![], vec![]));
     gateway.end().await;
