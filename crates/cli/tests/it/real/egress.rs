@@ -30,33 +30,6 @@ async fn pages_reach_no_greenroom_port() {
     gateway.end().await;
 }
 
-/// Under `guarded` pages reach no loopback address but the allowed one. The refused page says why, over https too; the answer's
-/// note also names the setting that permits it. Another session's answer says nothing of it.
-#[tokio::test]
-async fn guarded_network_says_what_it_refuses() {
-    let data = DataFolder::new();
-    let site = Site::start().await;
-    let refused = Site::start().await;
-    let allowed = format!("127.0.0.1:{}", site.port());
-    let flags = ["--network-preset", "guarded", "--network-allow", &allowed];
-    let gateway = GatewayFixture::start(&data, &flags).await;
-    let page = gateway.navigate("a", &site.url("/title?t=reached")).await.ok();
-    assert!(page.contains("reached") && !page.contains("refused"), "{page}");
-    for scheme in ["http", "https"] {
-        let address = format!("127.0.0.1:{}", refused.port());
-        let answer = gateway.navigate("a", &format!("{scheme}://{address}/")).await.ok();
-        let reason = format!("{address} is refused: it has a loopback address");
-        let note = format!("the network policy refused connections: {reason}");
-        let setting = format!("`network.allow = [\"{address}\"]`");
-        for expected in [format!("greenroom: {reason}"), note, setting] {
-            assert!(answer.contains(&expected), "{scheme}: {expected} in {answer}");
-        }
-        let neighbour = gateway.navigate("b", &site.url("/title?t=neighbour")).await.ok();
-        assert!(neighbour.contains("neighbour") && !neighbour.contains("refused"), "{neighbour}");
-    }
-    gateway.end().await;
-}
-
 /// No page reaches a debugger, an engine or a proxy: not its own greenroom's, not a neighbour's.
 async fn own_ports_are_out_of_reach(data: &DataFolder, site: &Site, gateway: &GatewayFixture) {
     let neighbour = GatewayFixture::start(data, &[]).await;

@@ -173,14 +173,14 @@ pub async fn download_outlives_its_session(gateway: &GatewayFixture, site: &Site
     let others = seats(data.path());
     gateway.navigate("a", &site.url("/")).await.ok();
     let get = format!("() => {{ location.href = '{}'; }}", site.url("/download?name=report.txt"));
-    gateway.evaluate("a", &get).await.ok();
-    // The browser reports a download when it has one; a later call carries the note.
+    let mut text = gateway.evaluate("a", &get).await.ok();
+    // The browser reports a download when it has one; this answer or a later one carries the note.
     let note = within(TEST_TIMEOUT, async {
         loop {
-            let text = gateway.call("a", "browser_snapshot", json!({})).await.ok();
             if let Some(line) = text.lines().find(|line| line.starts_with("report.txt: greenroom://blobs/")) {
                 return line.to_owned();
             }
+            text = gateway.call("a", "browser_snapshot", json!({})).await.ok();
         }
     })
     .await;
