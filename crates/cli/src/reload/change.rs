@@ -12,7 +12,18 @@ const IMMEDIATE: [&str; 7] =
     ["lease_timeout", "lease_strategy", "warm", "timeout", "health_interval", "health_timeout", "restarts"];
 
 /// Keys of a pool that are fixed when greenroom starts: it makes what they configure only then.
-const ON_RESTART: [&str; 6] = ["instances_max", "instance_idle", "proxy_server", "engine", "command", "url"];
+const ON_RESTART: [&str; 10] = [
+    "instances_max",
+    "instance_idle",
+    "proxy_server",
+    "network_preset",
+    "network_allow",
+    "network_deny",
+    "wsl_windows",
+    "engine",
+    "command",
+    "url",
+];
 
 /// When a change takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +83,11 @@ fn effective_pool(before: &Pool, after: &Pool, keeps_slots: bool) -> Pool {
         instances_max: before.instances_max,
         instance_idle: before.instance_idle,
         proxy_server: before.proxy_server.clone(),
+        // The egress proxies are made at the start, one for each policy.
+        network_preset: before.network_preset,
+        network_allow: before.network_allow.clone(),
+        network_deny: before.network_deny.clone(),
+        wsl_windows: before.wsl_windows,
         engine: before.engine,
         command: before.command.clone(),
         url: before.url.clone(),
@@ -212,15 +228,21 @@ mod tests {
     fn settings_fixed_at_start_stay() {
         let before = settings("data_dir = \"/a\"\n[tools]\nunsafe = true\n[pool]\nslots = 1\n");
         let after = settings(
-            "data_dir = \"/b\"\n[pool]\nslots = 16\nproxy_server = \"http://p:1\"\nheadless = false\n",
+            "data_dir = \"/b\"\n[pool]\nslots = 16\nproxy_server = \"http://p:1\"\nnetwork_deny = [\"a\"]\nheadless = false\n",
         );
         let now = effective_settings(&before, &after);
         assert_eq!((now.tools.r#unsafe, now.pool.slots, &now.data_dir), (true, 1, &before.data_dir));
         assert_eq!((now.pool.proxy_server.clone(), now.pool.headless), (None, false));
-        assert!(
-            changes(&now, &after).iter().any(|change| change.what.contains("proxy_server")),
-            "reported again"
-        );
+        assert_eq!(now.pool.network_deny, None);
+        for fixed in ["proxy_server", "network_deny"] {
+            let changes = changes(&now, &after);
+            let change = changes.iter().find(|change| change.what.contains(fixed));
+            assert_eq!(
+                change.map(|change| change.effect),
+                Some(Effect::OnRestart),
+                "{fixed} is reported again"
+            );
+        }
         let other =
             TWO.replace("is_default = true\n", "").replace("[pools.B]\n", "[pools.B]\nis_default = true\n");
         assert!(effective_settings(&settings(TWO), &settings(&other)).pools[0].is_default);
