@@ -33,12 +33,21 @@ pub(crate) struct BlobFiles {
 
 /// The id of the blob with these bytes: their SHA-256.
 pub(crate) fn name(data: &[u8]) -> Option<BlobId> {
+    BlobId::parse(&hex(data))
+}
+
+/// The SHA-256 of these bytes in hexadecimal digits.
+pub(crate) fn hex(data: &[u8]) -> String {
+    hex_of(&Sha256::digest(data))
+}
+
+/// A hash in hexadecimal digits.
+pub(crate) fn hex_of(hash: &[u8]) -> String {
     use std::fmt::Write as _;
-    let hex = Sha256::digest(data).iter().fold(String::with_capacity(64), |mut hex, byte| {
+    hash.iter().fold(String::with_capacity(64), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex
-    });
-    BlobId::parse(&hex)
+    })
 }
 
 impl BlobFiles {

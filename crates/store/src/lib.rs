@@ -12,6 +12,7 @@
 //!
 //! Only `sqlite` knows which database there is: another one needs a writer and readers of its own, behind the same queue.
 
+pub mod backup;
 mod blob_files;
 pub mod maintenance;
 mod op;

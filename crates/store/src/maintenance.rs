@@ -1,4 +1,5 @@
-//! The functions of `greenroom db`: show figures, make room, export records.
+//! The functions of `greenroom db` and `greenroom owners`: show figures, make room, export records, change or remove an
+//! owner's.
 //!
 //! Each function opens the database for itself, and may be called while greenroom processes use it. It sees all owners:
 //! a user who can read the data folder could read the file as well.
@@ -9,15 +10,17 @@ use std::{
     time::SystemTime,
 };
 
+use greenroom_core::Owner;
 use serde::Serialize;
 
+use crate::{
+    blob_files::BlobFiles,
+    settings::StoreSettings,
+    sqlite::{Failure, export, figures, open, owners, schema, vacuum},
+};
 pub use crate::{
     retention::Removed,
-    sqlite::{export::Exported, vacuum::Vacuumed},
-};
-use crate::{
-    settings::StoreSettings,
-    sqlite::{Failure, export, figures, open, schema, vacuum},
+    sqlite::{export::Exported, owners::Given, vacuum::Vacuumed},
 };
 
 /// Why maintenance of the records fails.
@@ -102,6 +105,38 @@ pub fn export<E: From<MaintenanceError>>(
         }
         for exported in &part {
             each(exported)?;
+        }
+    }
+}
+
+/// Gives all records, blobs and past sessions of one owner to another. The caller makes sure that `from` has no open
+/// session: a call that runs meanwhile would not be recorded.
+pub fn give(folder: &Path, from: &Owner, to: &Owner) -> Result<Given, MaintenanceError> {
+    let mut given = Given::default();
+    let mut opened = open::open(folder).map_err(|failure| database(folder, failure))?;
+    loop {
+        match owners::give(&mut opened.connection, from, to) {
+            Ok(None) => return Ok(given),
+            Ok(Some(part)) => {
+                given.records += part.records;
+                given.sessions += part.sessions;
+            }
+            Err(failure) => return Err(database(folder, failure)),
+        }
+    }
+}
+
+/// Removes all records and past sessions of an owner, and the blobs that no other owner's record names. As with [`give`],
+/// the owner must have no open session.
+pub fn delete_owner(folder: &Path, owner: &Owner) -> Result<Removed, MaintenanceError> {
+    let mut removed = Removed::default();
+    let mut opened = open::open(folder).map_err(|failure| database(folder, failure))?;
+    let files = BlobFiles::new(folder, "owners-delete");
+    loop {
+        match owners::delete(&mut opened.connection, &files, owner) {
+            Ok(None) => return Ok(removed),
+            Ok(Some(part)) => removed.add(part),
+            Err(failure) => return Err(database(folder, failure)),
         }
     }
 }

@@ -46,7 +46,7 @@ pub struct Removed {
 }
 
 impl Removed {
-    fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.records += other.records;
         self.sessions += other.sessions;
         self.blobs += other.blobs;

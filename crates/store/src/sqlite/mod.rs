@@ -11,10 +11,12 @@ pub(crate) mod batch;
 pub(crate) mod blob_rows;
 pub(crate) mod busy;
 pub(crate) mod checkpoint;
+pub(crate) mod copy;
 pub(crate) mod export;
 pub(crate) mod figures;
 pub(crate) mod find;
 pub(crate) mod open;
+pub(crate) mod owners;
 #[cfg(test)]
 mod plans;
 pub(crate) mod readers;
@@ -45,6 +47,8 @@ pub(crate) enum Failure {
     ReadOnly { path: PathBuf },
     #[error("another process keeps `{}` locked", .path.display())]
     Locked { path: PathBuf },
+    #[error("it is damaged: {finding}")]
+    Damaged { finding: String },
     #[error("{0}")]
     Sql(#[from] rusqlite::Error),
 }
@@ -70,7 +74,11 @@ impl Failure {
             ),
             // Errors of rusqlite itself: a text with a NUL, a column of another type.
             Self::Sql(_) => true,
-            Self::File { .. } | Self::Newer { .. } | Self::ReadOnly { .. } | Self::Locked { .. } => false,
+            Self::File { .. }
+            | Self::Newer { .. }
+            | Self::ReadOnly { .. }
+            | Self::Locked { .. }
+            | Self::Damaged { .. } => false,
         }
     }
 }

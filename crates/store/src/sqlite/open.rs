@@ -195,6 +195,11 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Keeps every other process from opening the database in `folder`, for as long as the file is open.
+pub(crate) fn lock_folder(folder: &Path) -> Result<File, Failure> {
+    lock(&folder.join(LOCK))
+}
+
 /// Takes the lock; it is free again when the file is dropped, and when its process ends.
 fn lock(path: &Path) -> Result<File, Failure> {
     let failed = |source| Failure::File { path: path.to_owned(), source };

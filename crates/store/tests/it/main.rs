@@ -8,12 +8,14 @@
     reason = "a test starts itself again as another process, and fails by panicking"
 )]
 
+mod backup;
 mod big;
 mod blobs;
 mod faults;
 mod kit;
 mod maintenance;
 mod model;
+mod owners;
 mod read_only;
 mod records;
 mod retention;
