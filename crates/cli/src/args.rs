@@ -81,6 +81,12 @@ pub enum Verb {
     /// Count, clean up or export the records of calls
     #[command(subcommand)]
     Db(DbVerb),
+    /// Copy the records, blobs and keys to a new folder, also while greenroom runs
+    Backup(verb::backup::BackupArgs),
+    /// Copy a backup into a data folder that has no records yet
+    Restore(verb::backup::RestoreArgs),
+    /// List the owners of records, give one owner's records to another, or remove all of an owner
+    Owners(verb::owners::OwnersArgs),
     /// Show the configuration
     #[command(subcommand)]
     Config(ConfigVerb),

@@ -13,4 +13,6 @@ mod socket_path;
 pub use client::{ANSWER_TIMEOUT, ControlClient, ControlError, connect};
 pub use find::{ControlEndpoint, NETWORK_FILE, SERVER_FILE, find_endpoints};
 pub use listen::ControlServer;
-pub use query_all::{GreenroomReport, QueryOutcome, none_running_message, query_all, reports};
+pub use query_all::{
+    GreenroomReport, QueryOutcome, none_running_message, query_all, reports, unanswered_messages,
+};

@@ -18,6 +18,8 @@ pub struct GreenroomReport {
     pub endpoint: ControlEndpoint,
     pub status: ProcessStatus,
     pub sessions: Vec<OpenSession>,
+    /// How many more sessions the greenroom has: its list is bounded.
+    pub sessions_left_out: usize,
 }
 
 /// The outcome of asking a greenroom.
@@ -44,12 +46,13 @@ async fn query(endpoint: ControlEndpoint) -> Option<QueryOutcome> {
         if left_out > 0 {
             tracing::warn!(left_out, "a list of sessions is cut: it is too long");
         }
-        Ok((status, sessions))
+        Ok((status, sessions, left_out))
     };
     match queried.await {
-        Ok((mut status, sessions)) => {
+        Ok((mut status, sessions, sessions_left_out)) => {
             status.listen = status.listen.or_else(|| endpoint.server.clone());
-            Some(QueryOutcome::Answered(Box::new(GreenroomReport { endpoint, status, sessions })))
+            let report = GreenroomReport { endpoint, status, sessions, sessions_left_out };
+            Some(QueryOutcome::Answered(Box::new(report)))
         }
         Err(ControlError::NotRunning) => None,
         Err(ControlError::Silent(_)) => {

@@ -1,4 +1,4 @@
-//! The question before a file of the user's is written.
+//! The question before a file of the user's is written, or before something is removed.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -9,6 +9,16 @@ pub fn ask(question: &str, what: &str) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(CliError::usage("there is no terminal to ask on; nothing was written")
             .hint(format!("add --yes to write without a question, or --print to see {what}"))
+            .into());
+    }
+    Ok(confirm(question, &mut io::stdin().lock(), &mut io::stderr().lock())?)
+}
+
+/// Asks on the terminal whether to remove. Without a terminal it is an error.
+pub fn ask_to_remove(question: &str) -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(CliError::usage("there is no terminal to ask on; nothing was removed")
+            .hint("add --yes to remove without a question")
             .into());
     }
     Ok(confirm(question, &mut io::stdin().lock(), &mut io::stderr().lock())?)

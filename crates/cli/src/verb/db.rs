@@ -123,7 +123,7 @@ pub fn export(resolved: &Resolved, args: &ExportArgs) -> anyhow::Result<ExitCode
 }
 
 /// Reports that the folder has no records. That is no failure, so the note goes to stderr and the exit code is 0.
-fn no_records(data: &Path, text: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn no_records(data: &Path, text: &str) -> anyhow::Result<ExitCode> {
     progress::note(&format!("nothing is recorded in `{}` yet", data.display()));
     io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
@@ -144,7 +144,7 @@ fn maintenance_settings(settings: &Settings) -> StoreSettings {
     }
 }
 
-fn to_cli_error(error: MaintenanceError) -> CliError {
+pub(super) fn to_cli_error(error: MaintenanceError) -> CliError {
     let hint = match &error {
         MaintenanceError::NoSession(_) => {
             Some("`greenroom db export` without `--session` shows every record")

@@ -1,5 +1,6 @@
 //! One file per verb. Each declares its own arguments and runs with the resolved settings.
 
+pub mod backup;
 pub mod browser_command;
 pub mod browsers;
 pub mod completions;
@@ -11,6 +12,7 @@ pub mod doctor;
 pub mod logs;
 pub mod man;
 pub mod mcp;
+pub mod owners;
 pub mod pool;
 pub mod serve;
 pub mod sessions;

@@ -1,6 +1,7 @@
 //! Shows the answers of greenroom processes to people: pure functions from data to text. `terminal` alone depends on
 //! the terminal.
 
+pub mod backup;
 pub mod browsers;
 pub mod logs;
 pub mod pools;

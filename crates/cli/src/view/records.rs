@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use greenroom_store::maintenance::{Stats, Vacuumed};
+use greenroom_store::maintenance::{OwnerStats, Stats, Vacuumed};
 
 use super::{
     table::{Cell, table},
@@ -29,22 +29,26 @@ pub fn stats(stats: &Stats, terminal: Terminal) -> String {
         bytes(stats.blob_bytes)
     );
     if stats.owners.iter().any(|of| of.owner != "local") {
-        let owners: Vec<_> = stats
-            .owners
-            .iter()
-            .map(|of| {
-                vec![
-                    Cell::plain(id(&of.owner)),
-                    Cell::Number(of.records.to_string()),
-                    Cell::Number(of.sessions.to_string()),
-                    Cell::plain(""),
-                ]
-            })
-            .collect();
         text.push('\n');
-        text += &table(&["OWNER", "CALLS", "SESSIONS", ""], &owners, "", terminal);
+        text += &owners(&stats.owners, terminal);
     }
     text
+}
+
+/// Whose records there are.
+pub fn owners(owners: &[OwnerStats], terminal: Terminal) -> String {
+    let rows: Vec<_> = owners
+        .iter()
+        .map(|of| {
+            vec![
+                Cell::plain(id(&of.owner)),
+                Cell::Number(of.records.to_string()),
+                Cell::Number(of.sessions.to_string()),
+                Cell::plain(""),
+            ]
+        })
+        .collect();
+    table(&["OWNER", "CALLS", "SESSIONS", ""], &rows, "", terminal)
 }
 
 /// What was removed, and how much that freed. `others` are the greenrooms that run on the same data folder.

@@ -203,7 +203,12 @@ mod tests {
         let idle = ProcessStatus { pid: 4400, kind: "stdio".to_owned(), uptime_seconds: 3, ..status };
         let report = |status: ProcessStatus, sessions| {
             let endpoint = endpoint(status.pid);
-            QueryOutcome::Answered(Box::new(GreenroomReport { endpoint, status, sessions }))
+            QueryOutcome::Answered(Box::new(GreenroomReport {
+                endpoint,
+                status,
+                sessions,
+                sessions_left_out: 0,
+            }))
         };
         vec![
             report(stdio, sessions),

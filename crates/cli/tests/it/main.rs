@@ -9,6 +9,7 @@
     reason = "a test starts the binary itself, fails by panicking, and prints what a failure needs"
 )]
 
+mod backup;
 mod cli_fixture;
 mod command_line;
 mod config;
