@@ -54,6 +54,9 @@ impl fmt::Display for RefId {
 pub struct BlobId(Arc<str>);
 
 impl BlobId {
+    /// The start of a blob's address as an MCP resource; the id follows.
+    pub const URI: &str = "greenroom://blobs/";
+
     pub fn parse(text: &str) -> Option<Self> {
         let is_hex = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
         (text.len() == 64 && is_hex).then(|| Self(Arc::from(text)))

@@ -59,6 +59,12 @@ impl CopyBudget {
         Ok(())
     }
 
+    /// Counts bytes that are copied from memory.
+    pub(crate) fn take(&mut self, bytes: u64) -> Result<(), CopyError> {
+        self.0 = self.0.checked_sub(bytes).ok_or(CopyError::TooBig)?;
+        Ok(())
+    }
+
     fn has_room_for(&self, bytes: u64) -> Result<(), CopyError> {
         if bytes <= self.0 { Ok(()) } else { Err(CopyError::TooBig) }
     }

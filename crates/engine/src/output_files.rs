@@ -13,7 +13,7 @@ use greenroom_core::port::Content;
 /// Files up to this size are put into answers. An answer may have 64 MiB; this leaves room for the escapes
 /// that JSON adds, and is fifty times the largest page seen. The record keeps no larger file either:
 /// pictures, PDFs and most downloads are far smaller, and a file is in memory until the store has written it.
-const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
+pub(crate) const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
 /// How many bytes of files are kept of one answer: two of the largest files.
 const ANSWER_BYTES_MAX: u64 = 2 * FILE_BYTES_MAX;

@@ -2,7 +2,8 @@
 //!
 //! An agent names files of its own workspace: to upload them, or to have a result written there. An engine may touch the
 //! session's folder only. So the agent's files are checked against its roots and copied in, and results that it asked for by
-//! name are copied out. greenroom's own data folder is never part of a workspace, even if it lies within one: it contains
+//! name are copied out. An agent on another machine has no folder here: it names blobs of its owner (`greenroom://blobs/…`)
+//! instead of files, and gets named results as blobs. greenroom's own data folder is never part of a workspace, even if it lies within one: it contains
 //! the private folders of all sessions. Each engine's adapter knows which arguments of which tools are files.
 
 use std::{
@@ -10,10 +11,11 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use greenroom_core::{Agent, UnreadableArgument};
+use greenroom_core::{Agent, BlobId, UnreadableArgument};
 
 use crate::{
     file_copies::{CALL_BYTES_MAX, CopyBudget, CopyError, OpenFolder, open_to_read},
+    output_files::FILE_BYTES_MAX,
     page_url::RefusedScheme,
 };
 
@@ -118,10 +120,19 @@ pub(crate) enum WorkspaceRefusal {
     Name { path: String, why: FileNameError },
     #[error("cannot read the file: {error}: `{path}`")]
     Unreadable { path: String, error: std::io::Error },
+    #[error(
+        "no such blob: `{uri}`\n\nhint: give the `uri` of a file that was uploaded to /api/blobs, or of a result; greenroom removes \
+         blobs that are not used"
+    )]
+    NoBlob { uri: String },
+    #[error("cannot read the blob `{uri}`: {error}")]
+    UnreadableBlob { uri: String, error: String },
     #[error("not a regular file: `{path}`")]
     NotAFile { path: String },
     #[error("file is too big: `{path}`: the files of one call may have {CALL_BYTES_MAX} bytes together")]
     TooBig { path: String },
+    #[error("file is too big to be kept: `{path}`: a result may have {FILE_BYTES_MAX} bytes")]
+    NotKept { path: String },
     #[error("too many files: at most {FILES_MAX} in one call")]
     TooMany,
     #[error("cannot copy the file: {error}: `{path}`")]
@@ -199,6 +210,8 @@ pub(crate) struct WorkspaceRoots {
     folders: Vec<PathBuf>,
     /// greenroom's data folder, which is never part of a root.
     data: PathBuf,
+    /// Whether the agent gets results as blobs.
+    keeps_blobs: bool,
 }
 
 impl WorkspaceRoots {
@@ -213,14 +226,15 @@ impl WorkspaceRoots {
             }
         }
         let data = tokio::fs::canonicalize(data).await.unwrap_or_else(|_| data.to_owned());
-        Self { folders, data }
+        Self { folders, data, keeps_blobs: agent.keeps_blobs() }
     }
 
     fn outside(&self, path: &str) -> WorkspaceRefusal {
         let roots: Vec<_> = self.folders.iter().map(|root| format!("`{}`", root.display())).collect();
         let hint = if roots.is_empty() {
             "greenroom may use no folder of your client: `greenroom mcp` gives it the client's folder, HTTP gives it \
-             none; to save a file all the same, leave its name out, and the answer has it or a link to it"
+             none; upload a file to /api/blobs and give its `uri`, or leave the name of a result out: the answer has it \
+             or a link to it"
                 .to_owned()
         } else {
             match roots.as_slice() {
@@ -269,13 +283,34 @@ impl WorkspaceRoots {
         }
     }
 
-    /// Copies an agent's file into a folder.
+    /// The same folders for a tool whose files greenroom never keeps: an agent without folders cannot name its result.
+    pub(crate) fn without_blobs(&self) -> Self {
+        Self { keeps_blobs: false, ..self.clone() }
+    }
+
+    /// The name of a result that the agent gets as a blob.
+    fn blob_target(&self, agent_name: &str) -> Result<OutputTarget, WorkspaceRefusal> {
+        let path = PathBuf::from(agent_name);
+        if let Some(why) = FileNameError::find(&path) {
+            return Err(WorkspaceRefusal::Name { path: shortened(agent_name), why });
+        }
+        match path.file_name() {
+            Some(_) => Ok(OutputTarget { path, roots: self.clone() }),
+            None => Err(WorkspaceRefusal::NotAFile { path: shortened(agent_name) }),
+        }
+    }
+
+    /// Copies an agent's file, or a blob of its owner, into a folder.
     pub(crate) async fn copy_in(
         &self,
+        agent: &dyn Agent,
         path: &str,
         folder: &Path,
         budget: &mut CopyBudget,
     ) -> Result<PathBuf, WorkspaceRefusal> {
+        if let Some(id) = path.strip_prefix(BlobId::URI) {
+            return copy_blob_in(agent, id, folder, budget).await;
+        }
         let roots = self.clone();
         let path = path.to_owned();
         let folder = folder.to_owned();
@@ -315,6 +350,7 @@ impl WorkspaceRoots {
     /// Copies several files, each into a folder of its own.
     pub(crate) async fn copy_all_in(
         &self,
+        agent: &dyn Agent,
         paths: &[String],
         folder: &Path,
         budget: &mut CopyBudget,
@@ -324,13 +360,16 @@ impl WorkspaceRoots {
         }
         let mut copies = Vec::with_capacity(paths.len());
         for (n, path) in paths.iter().enumerate() {
-            copies.push(self.copy_in(path, &folder.join(n.to_string()), budget).await?);
+            copies.push(self.copy_in(agent, path, &folder.join(n.to_string()), budget).await?);
         }
         Ok(copies)
     }
 
     /// Where to write a file that the agent named. An existing file may be overwritten, but not through a link.
     pub(crate) async fn output_target(&self, agent_name: &str) -> Result<OutputTarget, WorkspaceRefusal> {
+        if self.folders.is_empty() && self.keeps_blobs {
+            return self.blob_target(agent_name);
+        }
         let path = without_dots(&self.absolute(agent_name)?).ok_or_else(|| self.outside(agent_name))?;
         // The folder may not exist yet; the existing part of its path must lie within a root.
         let mut existing = path.parent();
@@ -356,6 +395,35 @@ impl WorkspaceRoots {
     }
 }
 
+/// Copies a blob of the agent's owner into a folder, under the name that it has there.
+async fn copy_blob_in(
+    agent: &dyn Agent,
+    id: &str,
+    folder: &Path,
+    budget: &mut CopyBudget,
+) -> Result<PathBuf, WorkspaceRefusal> {
+    let uri = shortened(&format!("{}{id}", BlobId::URI));
+    let Some(id) = BlobId::parse(id) else { return Err(WorkspaceRefusal::NoBlob { uri }) };
+    let blob = match agent.blob(&id).await {
+        Ok(Some(blob)) => blob,
+        Ok(None) => return Err(WorkspaceRefusal::NoBlob { uri }),
+        Err(error) => return Err(WorkspaceRefusal::UnreadableBlob { uri, error: error.to_string() }),
+    };
+    // The name may come from a page, as a download's does: only its last part counts.
+    let named = blob.about.name.as_deref().and_then(|name| Path::new(name).file_name());
+    let name = named.filter(|name| FileNameError::find(Path::new(name)).is_none());
+    let copy = folder.join(name.unwrap_or(OsStr::new(id.as_str())));
+    budget.take(blob.data.len() as u64).map_err(|error| WorkspaceRefusal::from_copy_error(error, &uri))?;
+    let folder = folder.to_owned();
+    run_blocking(move || {
+        let failed = |error| WorkspaceRefusal::Copy { path: uri.clone(), error };
+        std::fs::create_dir_all(&folder).map_err(failed)?;
+        std::fs::write(&copy, &blob.data).map_err(failed)?;
+        Ok(copy)
+    })
+    .await
+}
+
 /// Where a result may be written: a file, or a folder for several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OutputTarget {
@@ -368,7 +436,10 @@ impl OutputTarget {
     #[cfg(test)]
     pub(crate) fn in_root(root: &Path, name: &str) -> Self {
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
-        Self { path: root.join(name), roots: WorkspaceRoots { folders: vec![root], data: "/nowhere".into() } }
+        Self {
+            path: root.join(name),
+            roots: WorkspaceRoots { folders: vec![root], data: "/nowhere".into(), keeps_blobs: false },
+        }
     }
 
     pub(crate) fn file_name(&self) -> Option<&OsStr> {
@@ -385,14 +456,17 @@ impl OutputTarget {
         Self { path: self.path.join(name), roots: self.roots.clone() }
     }
 
-    /// Copies a session's file to this target. The file must lie in `folder`, the real path of one of the session's
-    /// folders: an engine's file may be a link to anywhere.
+    /// Copies a session's file to this target, unless the agent gets it as a blob. The file must lie in `folder`, the real
+    /// path of one of the session's folders: an engine's file may be a link to anywhere.
     pub(crate) async fn write(
         &self,
         from: &Path,
         folder: &Path,
         budget: &mut CopyBudget,
     ) -> Result<(), WorkspaceRefusal> {
+        if self.roots.folders.is_empty() {
+            return self.check_kept(from).await;
+        }
         let target = self.clone();
         let from = from.to_owned();
         let folder = folder.to_owned();
@@ -400,6 +474,16 @@ impl OutputTarget {
         *budget =
             run_blocking(move || target.write_blocking(&from, &folder, &mut left).map(|()| left)).await?;
         Ok(())
+    }
+
+    /// Refuses a file that is too large to be kept as a blob: the agent would never see it.
+    async fn check_kept(&self, from: &Path) -> Result<(), WorkspaceRefusal> {
+        let path = shortened(&self.path.to_string_lossy());
+        match tokio::fs::metadata(from).await {
+            Ok(about) if about.len() <= FILE_BYTES_MAX => Ok(()),
+            Ok(_) => Err(WorkspaceRefusal::NotKept { path }),
+            Err(error) => Err(WorkspaceRefusal::Copy { path, error }),
+        }
     }
 
     fn write_blocking(
@@ -457,6 +541,11 @@ fn without_dots(path: &Path) -> Option<PathBuf> {
 mod tests {
     use std::{fs, os::unix::fs::symlink};
 
+    use greenroom_core::{
+        BoxFuture, NoAgent,
+        record::{Blob, BlobRef, Unreadable},
+    };
+
     use super::*;
 
     /// A copy is judged by the path of the opened file; a FIFO is refused at once, in and out.
@@ -465,7 +554,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let outside = tempfile::tempdir().unwrap();
         let folders = vec![root.path().canonicalize().unwrap()];
-        let roots = WorkspaceRoots { folders, data: "/nowhere".into() };
+        let roots = WorkspaceRoots { folders, data: "/nowhere".into(), keeps_blobs: false };
         let inbox = outside.path().join("inbox");
         fs::write(outside.path().join("secret"), "secret").unwrap();
         fs::write(root.path().join("mine"), "mine").unwrap();
@@ -480,17 +569,18 @@ mod tests {
         )
         .unwrap();
         let budget = &mut CopyBudget::for_call();
-        assert!(roots.copy_in("mine", &inbox, budget).await.is_ok());
+        assert!(roots.copy_in(&NoAgent, "mine", &inbox, budget).await.is_ok());
         assert!(matches!(
-            roots.copy_in("out/secret", &inbox, budget).await,
+            roots.copy_in(&NoAgent, "out/secret", &inbox, budget).await,
             Err(WorkspaceRefusal::OutsideRoots { .. })
         ));
         assert!(matches!(
-            roots.copy_in("fifo", &inbox, budget).await,
+            roots.copy_in(&NoAgent, "fifo", &inbox, budget).await,
             Err(WorkspaceRefusal::NotAFile { .. })
         ));
         assert!(matches!(roots.output_target("fifo").await, Err(WorkspaceRefusal::NotAFile { .. })));
-        let long = roots.copy_in(&"x/".repeat(1_000_000), &inbox, budget).await.unwrap_err().to_string();
+        let long =
+            roots.copy_in(&NoAgent, &"x/".repeat(1_000_000), &inbox, budget).await.unwrap_err().to_string();
         assert!(long.len() < 1_000, "{} bytes", long.len());
 
         // The folder is replaced by a link between the check and the writing.
@@ -508,10 +598,66 @@ mod tests {
         assert!(written.is_ok() && root.path().join("fine/result").is_file());
 
         let many = vec!["mine".to_owned(); FILES_MAX + 1];
-        assert!(matches!(roots.copy_all_in(&many, &inbox, budget).await, Err(WorkspaceRefusal::TooMany)));
+        assert!(matches!(
+            roots.copy_all_in(&NoAgent, &many, &inbox, budget).await,
+            Err(WorkspaceRefusal::TooMany)
+        ));
         let small = &mut CopyBudget::with_bytes(7);
         let two = vec!["mine".to_owned(); 2];
-        assert!(matches!(roots.copy_all_in(&two, &inbox, small).await, Err(WorkspaceRefusal::TooBig { .. })));
+        assert!(matches!(
+            roots.copy_all_in(&NoAgent, &two, &inbox, small).await,
+            Err(WorkspaceRefusal::TooBig { .. })
+        ));
+    }
+
+    /// An agent whose owner has one blob, and for whom results are kept.
+    struct RemoteAgent;
+
+    impl Agent for RemoteAgent {
+        fn blob<'a>(&'a self, id: &'a BlobId) -> BoxFuture<'a, Result<Option<Blob>, Unreadable>> {
+            let name = Some("../../up/cv.txt".to_owned());
+            let about = BlobRef { id: id.clone(), mime: "text/plain".to_owned(), name, bytes: 5 };
+            let has = id.as_str().starts_with('a');
+            Box::pin(std::future::ready(Ok(has.then(|| Blob { about, data: b"words".to_vec() }))))
+        }
+
+        fn keeps_blobs(&self) -> bool {
+            true
+        }
+    }
+
+    /// An agent without folders hands over blobs of its owner, and its results are kept: the last part of a name counts, and
+    /// what cannot be kept is refused.
+    #[tokio::test]
+    async fn an_agent_without_folders_has_blobs() {
+        let folder = tempfile::tempdir().unwrap();
+        let inbox = folder.path().join("inbox");
+        let roots = WorkspaceRoots::of_agent(&RemoteAgent, Path::new("/nowhere")).await;
+        let uri = |first: char| format!("{}{}", BlobId::URI, first.to_string().repeat(64));
+        let budget = &mut CopyBudget::with_bytes(5);
+        let copy = roots.copy_in(&RemoteAgent, &uri('a'), &inbox, budget).await.unwrap();
+        assert_eq!(
+            (copy, fs::read(inbox.join("cv.txt")).unwrap()),
+            (inbox.join("cv.txt"), b"words".to_vec())
+        );
+        let again = roots.copy_in(&RemoteAgent, &uri('a'), &inbox, budget).await;
+        assert!(matches!(again, Err(WorkspaceRefusal::TooBig { .. })), "{again:?}");
+        for odd in [uri('b'), uri('g'), format!("{}../x", BlobId::URI), BlobId::URI.to_owned()] {
+            let refused = roots.copy_in(&RemoteAgent, &odd, &inbox, budget).await;
+            assert!(matches!(refused, Err(WorkspaceRefusal::NoBlob { .. })), "{odd}: {refused:?}");
+        }
+
+        let target = roots.output_target("shots/a.png").await.unwrap();
+        assert_eq!(target.file_name(), Some(OsStr::new("a.png")));
+        let result = folder.path().join("a.png");
+        fs::File::create(&result).unwrap().set_len(FILE_BYTES_MAX).unwrap();
+        assert!(target.write(&result, folder.path(), budget).await.is_ok());
+        fs::File::create(&result).unwrap().set_len(FILE_BYTES_MAX + 1).unwrap();
+        let big = target.write(&result, folder.path(), budget).await;
+        assert!(matches!(big, Err(WorkspaceRefusal::NotKept { .. })), "{big:?}");
+        assert!(matches!(roots.output_target("..").await, Err(WorkspaceRefusal::NotAFile { .. })));
+        let never_kept = roots.without_blobs().output_target("state.json").await;
+        assert!(matches!(never_kept, Err(WorkspaceRefusal::OutsideRoots { .. })), "{never_kept:?}");
     }
 
     /// A name that no file can have is refused before the engine runs, in and out, and the error says what is wrong with it.
@@ -519,8 +665,11 @@ mod tests {
     #[tokio::test]
     async fn impossible_names_are_refused() {
         let root = tempfile::tempdir().unwrap();
-        let roots =
-            WorkspaceRoots { folders: vec![root.path().canonicalize().unwrap()], data: "/nowhere".into() };
+        let roots = WorkspaceRoots {
+            folders: vec![root.path().canonicalize().unwrap()],
+            data: "/nowhere".into(),
+            keeps_blobs: false,
+        };
         for (name, why) in [
             ("mi\0ne".to_owned(), "it contains a NUL character".to_owned()),
             ("x".repeat(256), "a part of it has 256 bytes, at most 255 are possible".to_owned()),
@@ -534,7 +683,7 @@ mod tests {
             ),
         ] {
             let inbox = root.path().join("inbox");
-            let copied = roots.copy_in(&name, &inbox, &mut CopyBudget::for_call()).await.map(drop);
+            let copied = roots.copy_in(&NoAgent, &name, &inbox, &mut CopyBudget::for_call()).await.map(drop);
             for refused in [copied, roots.output_target(&name).await.map(drop)] {
                 let refused = refused.unwrap_err();
                 assert_eq!(refused.code(), "file_refused");
@@ -556,7 +705,8 @@ mod tests {
         fs::create_dir_all(&hidden_root).unwrap();
         fs::create_dir_all(real_root.join(".git/hooks")).unwrap();
         symlink(real_root.join(".git"), real_root.join("link")).unwrap();
-        let roots = WorkspaceRoots { folders: vec![real_root.clone()], data: "/nowhere".into() };
+        let roots =
+            WorkspaceRoots { folders: vec![real_root.clone()], data: "/nowhere".into(), keeps_blobs: false };
         for name in [
             "greenroom.toml",
             "Greenroom.TOML",
@@ -584,7 +734,8 @@ mod tests {
         let written = target.write(&real_root.join("made"), &real_root, &mut CopyBudget::for_call()).await;
         assert!(matches!(written, Err(WorkspaceRefusal::ProtectedFile { .. })), "{written:?}");
         // The user has chosen this folder.
-        let roots = WorkspaceRoots { folders: vec![hidden_root], data: "/nowhere".into() };
+        let roots =
+            WorkspaceRoots { folders: vec![hidden_root], data: "/nowhere".into(), keeps_blobs: false };
         assert!(roots.output_target("page.png").await.is_ok());
     }
 

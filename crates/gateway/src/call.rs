@@ -129,7 +129,8 @@ pub(crate) async fn make(
         ..Call::new(tool.clone(), request.into_params())
     };
     let began = Instant::now();
-    let running = gateway.fleet.call(permit, session_key.clone(), target, call, caller.agent.clone());
+    let agent = caller.agent_with_blobs(gateway);
+    let running = gateway.fleet.call(permit, session_key.clone(), target, call, agent);
     let answer = turn.first_step(running).await;
     let _guard = offload_if_large(answer.as_ref().map_or(0, |(answer, _)| answer.reply.bytes())).await;
     let is_success = answer.as_ref().is_ok_and(|(answer, _)| !answer.reply.is_failure());

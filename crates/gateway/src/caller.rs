@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use greenroom_core::{Agent, ConnectionId, NoAgent, Owner};
 
-use crate::connection::Connection;
+use crate::{Gateway, agent_blobs::agent_with_blobs, connection::Connection};
 
 /// The client that makes a call.
 pub(crate) struct Caller {
@@ -61,6 +61,11 @@ impl Caller {
             CallSource::Connection(connection) => Some(connection),
             CallSource::CommandLine | CallSource::Request => None,
         }
+    }
+
+    /// The agent of a call that may name blobs.
+    pub(crate) fn agent_with_blobs(&self, gateway: &Gateway) -> Arc<dyn Agent> {
+        agent_with_blobs(self.agent.clone(), &self.owner, gateway.recall.records.as_ref())
     }
 
     /// A REST client, which has no connection and cannot be asked anything.

@@ -4,6 +4,7 @@
 //! way into answers. The [`catalog`] reads the engine's tools from the engine; greenroom's own are in [`tools`], one
 //! file each. Programs use [`rest`], and the user who owns the process uses [`control`].
 
+mod agent_blobs;
 mod argument_check;
 mod attach;
 mod browser_json;
@@ -55,7 +56,7 @@ pub use fleet_events::FleetWatcher;
 pub use front::SuspendedCalls;
 pub use instructions::InstructionFacts;
 pub use metrics::Metrics;
-pub use recall::{PoolAnswers, Recall};
+pub use recall::{PoolAnswers, Recall, upload::Uploads};
 
 /// Estimates how many tokens a text costs its reader. The limits of answers are in these tokens.
 pub fn estimated_tokens(text: &str) -> usize {

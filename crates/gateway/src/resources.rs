@@ -22,7 +22,7 @@ use crate::{Gateway, offload::offload_if_large, rest::whole_record};
 /// The scheme of all URIs of greenroom's resources.
 pub(crate) const OWN: &str = "greenroom://";
 
-const BLOBS: &str = "greenroom://blobs/";
+const BLOBS: &str = BlobId::URI;
 const RECORDS: &str = "greenroom://records/";
 
 /// How many resources a page of the list has. At some 200 bytes each it stays a small message.

@@ -141,6 +141,7 @@ impl App {
                 pictures: settings.pictures,
                 picture_side_pixels: u32::try_from(settings.picture_side_pixels).unwrap_or(u32::MAX),
                 redact: settings.records.redact.clone(),
+                uploads: greenroom_gateway::Uploads::new(settings.blobs.upload_bytes_max, settings.blobs.ttl),
                 ..Recall::none()
             },
         });

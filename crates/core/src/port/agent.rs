@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use super::BoxFuture;
-use crate::raw::Raw;
+use crate::{
+    raw::Raw,
+    record::{Blob, BlobId, Unreadable},
+};
 
 /// Why a question to an agent has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +37,14 @@ pub trait Agent: Send + Sync {
     /// The folders whose files this agent may hand to a browser or receive from one.
     fn roots(&self) -> BoxFuture<'_, Vec<PathBuf>> {
         Box::pin(std::future::ready(Vec::new()))
+    }
+    /// A blob that this agent's owner may read, as a file for the browser.
+    fn blob<'a>(&'a self, _id: &'a BlobId) -> BoxFuture<'a, Result<Option<Blob>, Unreadable>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+    /// Whether greenroom keeps results as blobs for this agent, so that one without folders may name a result.
+    fn keeps_blobs(&self) -> bool {
+        false
     }
     /// The level last asked for with `logging/setLevel`.
     fn log_level(&self) -> Option<String> {

@@ -188,6 +188,7 @@ fn working_directory_files_cannot_set_guarded_settings() {
             "records.bytes_max",
             "blobs.ttl",
             "blobs.bytes_max",
+            "blobs.upload_bytes_max",
             "network.preset",
             "network.allow",
             "network.deny",
@@ -219,7 +220,7 @@ fn working_directory_files_cannot_set_guarded_settings() {
         ]
     );
 
-    let text = "data_dir = '/x'\nnode = '/x'\n[server]\nallowed_hosts = []\n[sessions]\ndisk_bytes_max = '1GiB'\nmemory_bytes_max = '1GiB'\n[records]\nenabled = true\ndir = '/x'\nredact = []\nmax_age = '1h'\nbytes_max = '1GiB'\n[blobs]\nttl = '1h'\nbytes_max = '1GiB'\n[network]\npreset = 'open'\nallow = []\ndeny = []\ntrust_upstream = true\n[tools]\nallow = []\ndeny = []\nunsafe = true\nwebmcp = true\n[attach]\nchanges = 'on'\n[pool]\nurl = 'http://x:1'\ncaps = []\nignore_https_errors = true\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true\nextension = true\nuser_data_dir = '/x'\nstorage_state = '/x'\ninit_script = ['/x']\nproxy_server = 'http://x:1'\nnetwork_preset = 'open'\nnetwork_allow = []\nnetwork_deny = []\noutput_dir = '/x'\npermissions = ['camera']\nbypass_csp = true\nsecrets_file = '/x'\nbrowser_args = ['--x']";
+    let text = "data_dir = '/x'\nnode = '/x'\n[server]\nallowed_hosts = []\n[sessions]\ndisk_bytes_max = '1GiB'\nmemory_bytes_max = '1GiB'\n[records]\nenabled = true\ndir = '/x'\nredact = []\nmax_age = '1h'\nbytes_max = '1GiB'\n[blobs]\nttl = '1h'\nbytes_max = '1GiB'\nupload_bytes_max = '1MiB'\n[network]\npreset = 'open'\nallow = []\ndeny = []\ntrust_upstream = true\n[tools]\nallow = []\ndeny = []\nunsafe = true\nwebmcp = true\n[attach]\nchanges = 'on'\n[pool]\nurl = 'http://x:1'\ncaps = []\nignore_https_errors = true\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true\nextension = true\nuser_data_dir = '/x'\nstorage_state = '/x'\ninit_script = ['/x']\nproxy_server = 'http://x:1'\nnetwork_preset = 'open'\nnetwork_allow = []\nnetwork_deny = []\noutput_dir = '/x'\npermissions = ['camera']\nbypass_csp = true\nsecrets_file = '/x'\nbrowser_args = ['--x']";
     let found = problems(&Sources { files: file(text, false), ..sources() });
     assert_eq!(found.len(), guarded.len(), "{found:?}");
     assert!(found.contains(

@@ -142,6 +142,8 @@ settings! {
         /// When all blobs together are larger than this, greenroom removes those that were not used for the longest
         /// time.
         "blobs.bytes_max" bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), Guarded;
+        /// The largest file that a program may upload at `/api/blobs`, for `browser_file_upload`.
+        "blobs.upload_bytes_max" upload_bytes_max: u64 = 64 << 20 => Bytes(1 << 10..=256 << 20), Guarded;
         /// Whether each pool has its own folder of blobs. If not, greenroom keeps equal blobs of several pools once.
         "blobs.per_pool" per_pool: bool = false => Switch, Limit;
     }

@@ -13,6 +13,7 @@ use std::{
 
 use greenroom_core::{Agent, Call, Fields, raw::encode};
 
+use super::reply::START_RECORDING;
 use crate::{
     arguments::CallArguments,
     file_copies::CopyBudget,
@@ -102,11 +103,11 @@ pub(crate) async fn rewrite_files(
         Some(path) if path.is_empty() => {
             given.remove(READ_FILE);
         }
-        Some(path) => given.set(READ_FILE, encode(&roots.copy_in(&path, &inbox, budget).await?)),
+        Some(path) => given.set(READ_FILE, encode(&roots.copy_in(agent, &path, &inbox, budget).await?)),
         None => {}
     }
     if let Some(paths) = given.guarded::<Vec<String>>(READ_FILES)? {
-        given.set(READ_FILES, encode(&roots.copy_all_in(&paths, &inbox, budget).await?));
+        given.set(READ_FILES, encode(&roots.copy_all_in(agent, &paths, &inbox, budget).await?));
     }
     let mut outgoing = Vec::new();
     for (n, name) in WRITTEN_FILES.into_iter().chain([WRITTEN_FOLDER]).enumerate() {
@@ -116,7 +117,11 @@ pub(crate) async fn rewrite_files(
             given.remove(name);
             continue;
         }
-        let target = roots.output_target(&agent_name).await?;
+        let is_kept = &*call.tool != START_RECORDING;
+        let target = match is_kept {
+            true => roots.output_target(&agent_name).await?,
+            false => roots.without_blobs().output_target(&agent_name).await?,
+        };
         let folder = folders.folder.join(OUTBOX).join(format!("{serial}-{n}"));
         let failed = |error| WorkspaceRefusal::Copy { path: agent_name.clone(), error };
         tokio::fs::create_dir_all(&folder).await.map_err(failed)?;

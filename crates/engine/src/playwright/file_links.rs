@@ -25,7 +25,8 @@ const CONSOLE: &str = "browser_console_messages";
 
 /// Tools whose files are not kept: they are complete only when a recording has ended, or contain credentials such as
 /// cookies.
-const NOT_KEPT: [&str; 3] = ["browser_start_tracing", "browser_start_video", "browser_storage_state"];
+pub(super) const NOT_KEPT: [&str; 3] =
+    ["browser_start_tracing", "browser_start_video", "browser_storage_state"];
 
 /// How many files of linked snapshots a session keeps, and how many bytes of them beyond the last. An agent that gets
 /// answers `raw` reads the file of an answer soon after it; the records have all of them.

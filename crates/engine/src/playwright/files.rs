@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 
 use greenroom_core::{Agent, Call, raw::encode};
 
-use super::selectors;
+use super::{file_links, selectors};
 pub(super) use crate::workspace::{SessionFolders, WorkspaceRefusal};
 use crate::{
     arguments::CallArguments,
@@ -98,15 +98,17 @@ pub(crate) async fn rewrite_files(
     let inbox = folders.folder.join(INBOX);
     let budget = &mut CopyBudget::for_call();
     if let Some(paths) = paths {
-        fields.set("paths", encode(&roots.copy_all_in(&paths, &inbox, budget).await?));
+        fields.set("paths", encode(&roots.copy_all_in(agent, &paths, &inbox, budget).await?));
     }
     let outgoing = match filename {
         None => None,
         Some(name) if READ_FILENAME.contains(&&*call.tool) => {
-            fields.set("filename", encode(&roots.copy_in(&name, &inbox.join("0"), budget).await?));
+            fields.set("filename", encode(&roots.copy_in(agent, &name, &inbox.join("0"), budget).await?));
             None
         }
         Some(name) => {
+            let is_kept = !file_links::NOT_KEPT.contains(&&*call.tool);
+            let roots = if is_kept { roots } else { roots.without_blobs() };
             let plan = plan_output(&roots, name).await?;
             fields.set("filename", encode(&plan.engine_name));
             Some(plan)

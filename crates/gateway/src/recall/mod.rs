@@ -23,6 +23,7 @@ mod secrets;
 pub(crate) mod sent_pages;
 pub(crate) mod tokens;
 mod tree;
+pub(crate) mod upload;
 
 use std::{
     collections::HashMap,
@@ -65,6 +66,8 @@ pub struct Recall {
     pub redact: Vec<String>,
     /// `http://host:port` of this server, for links to blobs. Empty until the server listens, and always over stdio.
     pub base_url: OnceLock<String>,
+    /// Files that programs upload.
+    pub uploads: upload::Uploads,
     /// Answers that agents read page by page.
     pub pages: pages::cache::PageCache,
     /// The calls that run now.
@@ -87,6 +90,7 @@ impl Recall {
             picture_side_pixels: u32::MAX,
             redact: Vec::new(),
             base_url: OnceLock::new(),
+            uploads: upload::Uploads::default(),
             pages: pages::cache::PageCache::default(),
             running: Arc::default(),
             secrets: secrets::Secrets::default(),

@@ -4,6 +4,8 @@
 //! never guessed from the bytes, nothing in them runs, and a browser shows only types that cannot run code and saves
 //! the rest.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     body::Body,
@@ -18,16 +20,18 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     RestContext, RestError, RestState,
+    body::{self, BodyLimits},
     input::{PathName, QueryParams},
     record::BlobLink,
-    rest_error::{BadRequest, NotFound, Unavailable},
+    rest_error::{BadRequest, BodyTooLarge, NotFound, Unavailable},
 };
+use crate::recall::upload;
 
 /// The characters that a name in a header need not encode: the unreserved ones of a URL.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 pub(super) fn routes() -> OpenApiRouter<RestState> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(show)).routes(routes!(head))
+    OpenApiRouter::new().routes(routes!(list, upload)).routes(routes!(show)).routes(routes!(head))
 }
 
 /// How many blobs a list has by default; and at most.
@@ -81,6 +85,82 @@ async fn list(
     let next_offset = (found.len() > limit).then_some(query.offset + limit);
     found.truncate(limit);
     Ok(Json(BlobList { blobs: found.iter().map(Into::into).collect(), next_offset }))
+}
+
+/// How long a file may take to arrive: 256 MiB at the speed of a slow home connection.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How long a name or a type may be: as long as file systems allow names to be.
+const NAME_BYTES_MAX: usize = 255;
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct UploadQuery {
+    /// The file's name, which pages see when it is uploaded to them.
+    #[param(max_length = 255)]
+    name: Option<String>,
+}
+
+/// An uploaded file.
+#[derive(Serialize, ToSchema)]
+struct UploadedBlob {
+    #[serde(flatten)]
+    blob: BlobLink,
+    /// The address by which `browser_file_upload` takes it as a path.
+    uri: String,
+    /// greenroom removes the file when it was not used for this long.
+    ttl_seconds: u64,
+}
+
+/// Upload a file, for `browser_file_upload`
+///
+/// The body is the file itself, `Content-Type` its type. An agent names it in `paths` by its `uri`.
+#[utoipa::path(
+    put, operation_id = "upload_blob", path = "/blobs", tag = "blobs", params(UploadQuery),
+    request_body(content = Vec<u8>, content_type = "*/*"),
+    responses((status = 201, body = UploadedBlob), BadRequest, BodyTooLarge, Unavailable)
+)]
+async fn upload(
+    State(rest_state): RestContext,
+    QueryParams(query): QueryParams<UploadQuery>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<UploadedBlob>), RestError> {
+    let gateway = &rest_state.gateway;
+    let uploads = &gateway.recall.uploads;
+    let name = query.name.filter(|name| !name.is_empty());
+    let mime = match headers.get(header::CONTENT_TYPE).map(HeaderValue::to_str) {
+        None => "application/octet-stream",
+        Some(Ok(mime)) if mime.len() <= NAME_BYTES_MAX => mime,
+        Some(_) => {
+            return Err(RestError::bad_body("`Content-Type` is not a type of at most 255 ASCII characters"));
+        }
+    };
+    if name.as_ref().is_some_and(|name| !is_file_name(name)) {
+        let why = "`name` must be a file's name: at most 255 bytes, without `/` and control characters";
+        return Err(RestError::bad_query(why));
+    }
+    let records = rest_state.records()?;
+    // Each upload is in memory until it is written. A client that finds all in use tries again.
+    let Ok(_permit) = uploads.permits.try_acquire() else { return Err(RestError::uploads_busy()) };
+    let data = body::bytes(body, BodyLimits { bytes_max: uploads.bytes_max, within: UPLOAD_TIMEOUT }).await?;
+    if data.is_empty() {
+        return Err(RestError::bad_body("the body is empty: send the file as the body"));
+    }
+    let pool = gateway.fleet.default_pool();
+    let kept = upload::keep(records, &rest_state.owner, pool, mime.to_owned(), name, data.into()).await;
+    let blob = kept.map_err(|not_kept| RestError::not_kept(&not_kept))?;
+    let uri = format!("{}{}", BlobId::URI, blob.id);
+    let ttl_seconds = uploads.ttl.as_secs();
+    Ok((StatusCode::CREATED, Json(UploadedBlob { blob: (&blob).into(), uri, ttl_seconds })))
+}
+
+/// Whether a file can have this name, in any folder.
+fn is_file_name(name: &str) -> bool {
+    name.len() <= NAME_BYTES_MAX
+        && !matches!(name, "." | "..")
+        && !name.contains(|letter: char| letter == '/' || letter.is_control())
 }
 
 /// Download a blob, with its content type

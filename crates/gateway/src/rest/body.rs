@@ -3,7 +3,7 @@
 use std::{fmt::Display, time::Duration};
 
 use axum::{
-    body::{Body, to_bytes},
+    body::{Body, Bytes, to_bytes},
     http::HeaderMap,
 };
 use greenroom_core::{excerpt::shortened, json_check};
@@ -20,8 +20,8 @@ use crate::{front::http::is_json, offload::offload_if_large};
 /// How long a body may be, and how long it may take to arrive.
 #[derive(Clone, Copy)]
 pub(crate) struct BodyLimits {
-    bytes_max: usize,
-    within: Duration,
+    pub(super) bytes_max: usize,
+    pub(super) within: Duration,
 }
 
 /// A command has some fifty bytes and fits into one packet.
@@ -37,18 +37,7 @@ pub(crate) async fn read<T: DeserializeOwned>(
     body: Body,
     bounds: BodyLimits,
 ) -> Result<Option<T>, RestError> {
-    let read = timeout(bounds.within, to_bytes(body, bounds.bytes_max)).await;
-    let bytes = match read {
-        Ok(Ok(bytes)) => bytes,
-        Ok(Err(error)) => {
-            let source = std::error::Error::source(&error);
-            return Err(match source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) {
-                true => RestError::too_big(bounds.bytes_max),
-                false => RestError::bad_body("the body cannot be read"),
-            });
-        }
-        Err(_) => return Err(RestError::bad_body("the body did not arrive in time")),
-    };
+    let bytes = bytes(body, bounds).await?;
     let _guard = offload_if_large(bytes.len()).await;
     if bytes.is_empty() {
         return Ok(None);
@@ -66,6 +55,21 @@ pub(crate) async fn read<T: DeserializeOwned>(
     let raw: &RawValue = serde_json::from_slice(&bytes).map_err(|error| unusable(&error))?;
     json_check::check(raw).map_err(|ambiguous| unusable(&ambiguous))?;
     serde_json::from_str(raw.get()).map(Some).map_err(|error| unusable(&error))
+}
+
+/// The whole body.
+pub(super) async fn bytes(body: Body, bounds: BodyLimits) -> Result<Bytes, RestError> {
+    match timeout(bounds.within, to_bytes(body, bounds.bytes_max)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) => {
+            let source = std::error::Error::source(&error);
+            Err(match source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) {
+                true => RestError::too_big(bounds.bytes_max),
+                false => RestError::bad_body("the body cannot be read"),
+            })
+        }
+        Err(_) => Err(RestError::bad_body("the body did not arrive in time")),
+    }
 }
 
 /// A whole number, also if written as `3.0`: JSON makes no difference, and programs in some languages always write it

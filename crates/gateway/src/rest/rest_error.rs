@@ -8,7 +8,7 @@ use axum::{
 use greenroom_core::{
     BlobId, RefId,
     excerpt::echoed,
-    record::{InvalidRefId, Unreadable},
+    record::{InvalidRefId, NotRecorded, Unreadable},
 };
 use greenroom_fleet::{FleetError, NotChosen};
 use serde::{Deserialize, Serialize};
@@ -194,6 +194,15 @@ impl RestError {
         let hint = "set `records.enabled = true` and restart greenroom";
         let message = format!("records are off on this server\n\nhint: {hint}");
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "records_off", message).details(json!({ "hint": hint }))
+    }
+
+    pub(super) fn uploads_busy() -> Self {
+        let message = "other files are being uploaded; try again when they are done";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "uploads_busy", message)
+    }
+
+    pub(super) fn not_kept(why: &NotRecorded) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "not_recorded", format!("the file cannot be kept: {why}"))
     }
 
     pub(super) fn bad_body(why: impl Into<String>) -> Self {

@@ -47,3 +47,43 @@ async fn blob_is_stored_once_and_revalidated() {
     let (status, said) = get(&server, &format!("/api/blobs/{}", "0".repeat(64))).await;
     assert_eq!((status, &said["error"]), (404, &json!("no_such_blob")));
 }
+
+/// A file that a program uploads is kept with its name and type; bad names, empty and oversized files are refused by what is
+/// wrong with them.
+#[tokio::test]
+async fn files_are_uploaded_within_limits() {
+    let setup = FakeEngineSetup::new().set("blobs.upload_bytes_max", "2048");
+    let server = setup.serve().await;
+    let put = async |query: &str, mime: &str, body: &str| {
+        let connection = server.connection().await;
+        let path = format!("/api/blobs{query}");
+        connection.request("PUT", &path, &[("content-type", mime)], Some(body)).await
+    };
+    let mut reply = put("?name=cv.txt", "text/plain", "my words").await;
+    let uploaded = reply.json().await;
+    assert_eq!(reply.status, 201, "{uploaded}");
+    let id = uploaded["sha256"].as_str().unwrap();
+    assert_eq!(uploaded["uri"], format!("greenroom://blobs/{id}"));
+    assert_eq!((&uploaded["name"], &uploaded["bytes"]), (&json!("cv.txt"), &json!(8)));
+    assert_eq!((&uploaded["mime_type"], &uploaded["ttl_seconds"]), (&json!("text/plain"), &json!(86400)));
+    let mut fetched = server.get(uploaded["url"].as_str().unwrap()).await;
+    assert_eq!(fetched.body().await, "my words");
+    let (_, calls) = get(&server, "/api/calls").await;
+    assert_eq!(calls["calls"][0]["metadata"]["tool"], "blob_upload", "{calls}");
+
+    let long = format!("?name={}", "n".repeat(256));
+    for (query, body, status, why) in [
+        ("?name=a%2Fb", "x", 400, "must be a file's name"),
+        ("?name=..", "x", 400, "must be a file's name"),
+        ("?name=a%0Ab", "x", 400, "must be a file's name"),
+        (&long, "x", 400, "must be a file's name"),
+        ("?nam=a", "x", 400, "unknown parameter `nam`"),
+        ("", "", 400, "the body is empty"),
+        ("", &"x".repeat(2049), 413, "at most 2048 bytes"),
+    ] {
+        let mut reply = put(query, "text/plain", body).await;
+        let problem = reply.json().await;
+        assert_eq!(reply.status, status, "{query}: {problem}");
+        assert!(problem["message"].as_str().unwrap().contains(why), "{query}: {problem}");
+    }
+}

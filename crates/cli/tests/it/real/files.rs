@@ -5,11 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use greenroom_testkit::{Site, case};
-use serde_json::json;
+use greenroom_testkit::{Site, case, http::HttpMcpClient};
+use serde_json::{Value, json};
 
 use super::{
-    fixture::{DataFolder, GatewayFixture, REVISION, all, launch},
+    command_line::serve,
+    fixture::{DataFolder, GatewayFixture, REVISION, ToolAnswer, all, launch},
     inspect,
 };
 
@@ -75,6 +76,47 @@ async fn only_workspace_files_are_uploaded(
             "`{path}` is not refused by name: {refusal}"
         );
     }
+}
+
+/// An agent on another machine has no folder here. It hands the browser a file that a program uploaded, and gets a named
+/// result as a blob of that name; a blob that is not its owner's, or is none, is refused.
+#[tokio::test]
+async fn an_agent_without_a_folder_uses_blobs() {
+    let data = DataFolder::new();
+    let site = Site::start().await;
+    let server = serve(&data).await;
+    let client = HttpMcpClient::open(&server, REVISION, json!({})).await;
+    let call = async |tool: &str, arguments: Value| ToolAnswer::new(client.call(tool, arguments).await);
+    let put = server.connection().await.request("PUT", "/api/blobs?name=cv.txt", &[], Some("my words"));
+    let uploaded = put.await.json().await;
+
+    let session = json!({"sessionId": "a"});
+    let with = |more: Value| {
+        let mut arguments = session.clone();
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        arguments
+    };
+    call("browser_navigate", with(json!({"url": site.url("/upload")}))).await.ok();
+    call("browser_click", with(json!({"target": "#file"}))).await.ok();
+    let unknown = format!("greenroom://blobs/{}", "0".repeat(64));
+    for (path, why) in [
+        (&*unknown, "no such blob"),
+        ("greenroom://blobs/../../etc/passwd", "no such blob"),
+        ("/etc/passwd", "outside your workspace"),
+    ] {
+        let refused = call("browser_file_upload", with(json!({"paths": [path]}))).await.failed();
+        assert!(refused.contains(why) && refused.contains(path), "{refused}");
+    }
+    call("browser_file_upload", with(json!({"paths": [uploaded["uri"]]}))).await.ok();
+    let read = "async () => { const [file] = document.getElementById('file').files; \
+                return file.name + ': ' + await file.text(); }";
+    let page = call("browser_evaluate", with(json!({"function": read}))).await.ok();
+    assert!(page.contains("cv.txt: my words"), "{page}");
+
+    let shot = call("browser_take_screenshot", with(json!({"filename": "shots/page.png"}))).await.ok();
+    assert!(shot.contains("page.png: greenroom://blobs/"), "{shot}");
+    let blobs = server.get("/api/blobs").await.json().await;
+    assert_eq!(blobs["blobs"][0]["name"], "page.png", "{blobs}");
 }
 
 /// All of a client's roots are its workspace, and greenroom asks again when the client changes them.

@@ -150,7 +150,8 @@ pub(super) async fn run(
     let session_key = at.session_key.clone();
     let target = at.target.clone();
     stop_if_aborted().await;
-    let answer = gateway.fleet.bulk(permit, session_key, target, bulk, caller.agent.clone()).await;
+    let agent = caller.agent_with_blobs(gateway);
+    let answer = gateway.fleet.bulk(permit, session_key, target, bulk, agent).await;
     let BulkAnswers { answers, lost, notes } = match answer {
         Ok(answers) => answers,
         Err(error) => {
