@@ -90,15 +90,15 @@ async fn list(
 /// How long a file may take to arrive: 256 MiB at the speed of a slow home connection.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long a name or a type may be: as long as file systems allow names to be.
-const NAME_BYTES_MAX: usize = 255;
+/// How long a name or a type may be, in characters: file systems allow about as many.
+const NAME_CHARS_MAX: usize = 255;
 
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct UploadQuery {
     /// The file's name, which pages see when it is uploaded to them.
-    #[param(max_length = 255)]
+    #[param(min_length = 1, max_length = 255, pattern = r"^[^/\x00-\x1f\x7f-\x9f]+$")]
     name: Option<String>,
 }
 
@@ -113,12 +113,17 @@ struct UploadedBlob {
     ttl_seconds: u64,
 }
 
+/// The bytes of a file.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary, min_length = 1)]
+struct FileBytes(#[allow(dead_code, reason = "describes the body, which is read as bytes")] Vec<u8>);
+
 /// Upload a file, for `browser_file_upload`
 ///
 /// The body is the file itself, `Content-Type` its type. An agent names it in `paths` by its `uri`.
 #[utoipa::path(
     put, operation_id = "upload_blob", path = "/blobs", tag = "blobs", params(UploadQuery),
-    request_body(content = Vec<u8>, content_type = "*/*"),
+    request_body(content = FileBytes, content_type = "application/octet-stream"),
     responses((status = 201, body = UploadedBlob), BadRequest, BodyTooLarge, Unavailable)
 )]
 async fn upload(
@@ -129,22 +134,23 @@ async fn upload(
 ) -> Result<(StatusCode, Json<UploadedBlob>), RestError> {
     let gateway = &rest_state.gateway;
     let uploads = &gateway.recall.uploads;
-    let name = query.name.filter(|name| !name.is_empty());
+    let name = query.name;
     let mime = match headers.get(header::CONTENT_TYPE).map(HeaderValue::to_str) {
         None => "application/octet-stream",
-        Some(Ok(mime)) if mime.len() <= NAME_BYTES_MAX => mime,
+        Some(Ok(mime)) if mime.len() <= NAME_CHARS_MAX => mime,
         Some(_) => {
             return Err(RestError::bad_body("`Content-Type` is not a type of at most 255 ASCII characters"));
         }
     };
     if name.as_ref().is_some_and(|name| !is_file_name(name)) {
-        let why = "`name` must be a file's name: at most 255 bytes, without `/` and control characters";
+        let why = "`name` must be a file's name: 1 to 255 characters, without `/` and control characters";
         return Err(RestError::bad_query(why));
     }
     let records = rest_state.records()?;
     // Each upload is in memory until it is written. A client that finds all in use tries again.
     let Ok(_permit) = uploads.permits.try_acquire() else { return Err(RestError::uploads_busy()) };
     let data = body::bytes(body, BodyLimits { bytes_max: uploads.bytes_max, within: UPLOAD_TIMEOUT }).await?;
+    // An empty body cannot be told from a missing one.
     if data.is_empty() {
         return Err(RestError::bad_body("the body is empty: send the file as the body"));
     }
@@ -156,10 +162,9 @@ async fn upload(
     Ok((StatusCode::CREATED, Json(UploadedBlob { blob: (&blob).into(), uri, ttl_seconds })))
 }
 
-/// Whether a file can have this name, in any folder.
+/// Whether this can be shown as a file's name. The engine's adapter gives a file whose name no folder takes another one.
 fn is_file_name(name: &str) -> bool {
-    name.len() <= NAME_BYTES_MAX
-        && !matches!(name, "." | "..")
+    (1..=NAME_CHARS_MAX).contains(&name.chars().count())
         && !name.contains(|letter: char| letter == '/' || letter.is_control())
 }
 

@@ -74,7 +74,7 @@ async fn files_are_uploaded_within_limits() {
     let long = format!("?name={}", "n".repeat(256));
     for (query, body, status, why) in [
         ("?name=a%2Fb", "x", 400, "must be a file's name"),
-        ("?name=..", "x", 400, "must be a file's name"),
+        ("?name=", "x", 400, "must be a file's name"),
         ("?name=a%0Ab", "x", 400, "must be a file's name"),
         (&long, "x", 400, "must be a file's name"),
         ("?nam=a", "x", 400, "unknown parameter `nam`"),
