@@ -20,13 +20,14 @@ use crate::{
     address::Address,
     dial::{Dialled, dial},
     envelope::OutgoingCall,
+    message_stream::{MessageReader, MessageWriter, halves},
     queue::{self, queue},
     wire::{self, PendingCalls, Socket},
 };
 
 /// Calls that may wait to be written. They go out as fast as the socket takes them, so a longer queue would
 /// only hide a browser that no longer reads.
-const OUTGOING_MAX: usize = 64;
+pub(crate) const OUTGOING_MAX: usize = 64;
 
 /// Makes calls. Cheap to clone; the clones share one connection.
 #[derive(Clone)]
@@ -57,13 +58,23 @@ impl CdpClient {
             .unwrap_or(Err(Unreachable::Silent(CONNECT_WITHIN)))
             .map_err(|why| Error::Connect { url: shown(ws_url), why })?;
 
+        let (writer, reader) = halves(socket);
+        Ok(Self::over(writer, reader, local_port))
+    }
+
+    /// Makes calls and receives events over a connection message by message.
+    pub(crate) fn over(
+        writer: MessageWriter,
+        reader: MessageReader,
+        local_port: Option<u16>,
+    ) -> (Self, Events) {
         let (outgoing, to_write) = mpsc::channel(OUTGOING_MAX);
         let (to_consumer, events) = queue();
         let (reason, closed) = watch::channel(None);
         let pending = Arc::new(PendingCalls::default());
         // The handles own this task: it ends when the last of them is dropped, and `closed` tells when it has.
-        tokio::spawn(wire::run(socket, to_write, to_consumer, pending.clone(), reason));
-        Ok((Self { outgoing, pending, closed: closed.clone(), local_port }, Events { events, closed }))
+        tokio::spawn(wire::run(writer, reader, to_write, to_consumer, pending.clone(), reason));
+        (Self { outgoing, pending, closed: closed.clone(), local_port }, Events { events, closed })
     }
 
     /// The port at the other end, if that is on this machine, whatever name the address uses.
@@ -118,11 +129,7 @@ impl CdpClient {
         };
         match timeout(CALL_WITHIN, exchange).await {
             Ok(Some(Ok(answer))) => Ok(answer),
-            Ok(Some(Err(error))) => Err(Error::Refused {
-                method: method.to_owned(),
-                code: error.code,
-                message: error.message_with_data(),
-            }),
+            Ok(Some(Err(error))) => Err(Error::refused(method, &error)),
             Ok(None) => Err(self.closed().await.into()),
             Err(_) => Err(Error::NoAnswer { method: method.to_owned() }),
         }
@@ -178,7 +185,7 @@ impl Events {
     }
 }
 
-async fn wait_until_closed(mut closed: watch::Receiver<Option<Closed>>) -> Closed {
+pub(crate) async fn wait_until_closed(mut closed: watch::Receiver<Option<Closed>>) -> Closed {
     match closed.wait_for(Option::is_some).await {
         Ok(reason) => reason.clone().unwrap_or(Closed::Unused),
         // The runtime is shutting down and dropped the connection's task before the task could give a reason.

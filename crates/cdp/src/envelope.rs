@@ -42,6 +42,10 @@ pub(crate) struct CdpError {
 }
 
 impl CdpError {
+    pub(crate) fn new(code: i64, message: String) -> Self {
+        Self { code, message, data: None }
+    }
+
     pub(crate) fn message_with_data(&self) -> String {
         match &self.data {
             None => self.message.clone(),

@@ -1,12 +1,12 @@
-//! A thin Chrome DevTools Protocol client: one WebSocket, calls out, replies and events in. [`discover()`] finds that
-//! WebSocket when the caller knows the debugger's address only.
+//! A thin Chrome DevTools Protocol client: one connection, calls out, replies and events in. The connection is a WebSocket,
+//! which [`discover()`] finds when the caller knows the debugger's address only, or one of several on a [`BrowserPipe`].
 //!
 //! A reply is matched to its call by id, never by order, so an abandoned call shifts nothing. Results and
-//! events stay raw JSON; this crate knows the protocol's envelope and none of its domains, so a new Chromium
-//! with new events cannot break it. It starts no browser and never reconnects: a socket that ended is
+//! events stay raw JSON; this crate knows the protocol's envelope and of its domains only how `Target` makes sessions, so a
+//! new Chromium with new events cannot break it. It starts no browser and never reconnects: a connection that ended is
 //! [`Closed`], and its caller, one of greenroom's observers, decides what that means.
 //!
-//! Events come through a bounded queue. The socket must not stall behind a slow consumer, or replies would
+//! Events come through a bounded queue. The connection must not stall behind a slow consumer, or replies would
 //! stall too; and no event may vanish, or an observer would believe in pages that are gone. So a consumer
 //! that falls [`EVENTS_MAX`] events or [`EVENTS_BYTES_MAX`] behind loses the whole connection, with [`Closed::Overflow`] as the
 //! reason. A consumer can name events of which only the latest matters ([`Events::keep_latest`]), so that a page
@@ -19,7 +19,9 @@ mod dial;
 mod discover;
 mod envelope;
 pub mod message_stream;
+mod pipe;
 mod queue;
+mod session_field;
 mod unreachable;
 mod wire;
 
@@ -27,9 +29,11 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{port::human, raw::Raw};
 
+use crate::envelope::CdpError;
 pub use address::{authorization, host_and_port, local_port, pinned, port, secrets};
 pub use client::{CdpClient, Events};
 pub use discover::discover;
+pub use pipe::BrowserPipe;
 pub use unreachable::Unreachable;
 
 /// The largest message, in one frame, as Chromium sends it. The biggest are screenshots and PDFs in base64 and
@@ -93,6 +97,12 @@ pub enum Error {
     Params { method: String, source: serde_json::Error },
     #[error(transparent)]
     Closed(#[from] Closed),
+}
+
+impl Error {
+    pub(crate) fn refused(method: &str, error: &CdpError) -> Self {
+        Self::Refused { method: method.to_owned(), code: error.code, message: error.message_with_data() }
+    }
 }
 
 /// Why a connection is over.

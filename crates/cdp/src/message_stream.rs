@@ -1,7 +1,9 @@
 //! A debugger's connection message by message, for a proxy between a browser and the program that drives it.
 //!
-//! Both ends are here: one towards the browser, dialled like any other, and one towards a program on this machine, which
-//! has to name the secret path that it was given. Web pages are refused: their requests carry an `Origin`.
+//! Both ends are here: one towards the browser, dialled like any other or opened on a [`BrowserPipe`], and one towards a
+//! program on this machine, which has to name the secret path that it was given. Web pages are refused: their requests carry an `Origin`.
+//!
+//! [`BrowserPipe`]: crate::BrowserPipe
 
 use std::time::Duration;
 
@@ -14,16 +16,17 @@ use tokio::{net::TcpStream, time::timeout};
 use tokio_tungstenite::{
     accept_hdr_async_with_config,
     tungstenite::{
-        Message, Utf8Bytes,
+        self, Message, Utf8Bytes,
         handshake::server::{ErrorResponse, Request, Response},
         http::{StatusCode, header::ORIGIN},
     },
 };
 
 use crate::{
-    CONNECT_WITHIN, Error, Unreachable,
+    CONNECT_WITHIN, Closed, Error, Unreachable,
     client::{limits, open},
     dial::Io,
+    pipe::{ChannelReader, ChannelWriter},
     wire::Socket,
 };
 
@@ -34,10 +37,32 @@ pub type Text = Utf8Bytes;
 const ACCEPT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Sends messages.
-pub struct MessageWriter(SplitSink<Socket, Message>);
+pub struct MessageWriter(WriterKind);
 
 /// Receives messages.
-pub struct MessageReader(SplitStream<Socket>);
+pub struct MessageReader(ReaderKind);
+
+enum WriterKind {
+    Socket(SplitSink<Socket, Message>),
+    Pipe(ChannelWriter),
+}
+
+enum ReaderKind {
+    Socket(SplitStream<Socket>),
+    Pipe(ChannelReader),
+}
+
+impl From<ChannelWriter> for MessageWriter {
+    fn from(writer: ChannelWriter) -> Self {
+        Self(WriterKind::Pipe(writer))
+    }
+}
+
+impl From<ChannelReader> for MessageReader {
+    fn from(reader: ChannelReader) -> Self {
+        Self(ReaderKind::Pipe(reader))
+    }
+}
 
 /// Connects to a debugger, with these headers in addition to those of the protocol.
 pub async fn dial(
@@ -69,32 +94,58 @@ pub async fn accept(stream: TcpStream, path: &str) -> Option<(MessageWriter, Mes
     timeout(ACCEPT_WITHIN, accepted).await.ok()?.ok().map(halves)
 }
 
-fn halves(socket: Socket) -> (MessageWriter, MessageReader) {
+pub(crate) fn halves(socket: Socket) -> (MessageWriter, MessageReader) {
     let (sink, stream) = socket.split();
-    (MessageWriter(sink), MessageReader(stream))
+    (MessageWriter(WriterKind::Socket(sink)), MessageReader(ReaderKind::Socket(stream)))
 }
 
 impl MessageWriter {
     /// Sends one message. `false` means that the connection is over.
     pub async fn send(&mut self, text: Text) -> bool {
-        self.0.send(Message::Text(text)).await.is_ok()
+        self.try_send(text).await.is_ok()
     }
 
-    /// Sends the closing frame.
-    pub async fn close(mut self) {
-        // A peer that is already gone needs no closing frame.
-        let _ = self.0.close().await;
+    /// Sends one message, or says why the connection is over.
+    pub(crate) async fn try_send(&mut self, text: Text) -> Result<(), Closed> {
+        match &mut self.0 {
+            WriterKind::Socket(sink) => {
+                sink.send(Message::Text(text)).await.map_err(|error| close_reason(&error))
+            }
+            WriterKind::Pipe(writer) => match writer.send(text).await {
+                true => Ok(()),
+                false => Err(Closed::ByBrowser),
+            },
+        }
+    }
+
+    /// Ends the connection: sends the closing frame, or ends the session.
+    pub async fn close(self) {
+        if let WriterKind::Socket(mut sink) = self.0 {
+            // A peer that is already gone needs no closing frame.
+            let _ = sink.close().await;
+        }
     }
 }
 
 impl MessageReader {
     /// The next message; `None` when the connection is over. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Text> {
+        self.try_receive().await.ok()
+    }
+
+    /// The next message, or why the connection is over. Dropping the future loses nothing.
+    pub(crate) async fn try_receive(&mut self) -> Result<Text, Closed> {
+        let stream = match &mut self.0 {
+            ReaderKind::Socket(stream) => stream,
+            ReaderKind::Pipe(reader) => return reader.next().await,
+        };
         loop {
-            match self.0.next().await? {
-                Ok(Message::Text(text)) => return Some(text),
-                Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}
-                Ok(Message::Close(_) | Message::Binary(_)) | Err(_) => return None,
+            match stream.next().await {
+                Some(Ok(Message::Text(text))) => return Ok(text),
+                Some(Ok(Message::Close(_))) | None => return Err(Closed::ByBrowser),
+                Some(Ok(Message::Binary(_))) => return Err(Closed::Protocol("a binary message".into())),
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Err(error)) => return Err(close_reason(&error)),
             }
         }
     }
@@ -102,6 +153,18 @@ impl MessageReader {
     /// The next message if one has already arrived.
     pub fn try_next(&mut self) -> Option<Option<Text>> {
         self.next().now_or_never()
+    }
+}
+
+fn close_reason(error: &tungstenite::Error) -> Closed {
+    match error {
+        // A killed browser sends no closing frame.
+        tungstenite::Error::ConnectionClosed
+        | tungstenite::Error::AlreadyClosed
+        | tungstenite::Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => {
+            Closed::ByBrowser
+        }
+        other => Closed::Broken(other.to_string().into()),
     }
 }
 

@@ -1,26 +1,20 @@
 //! The task behind a connection: it writes the calls that clients queue, hands each reply to its call and each event
 //! to the consumer, and publishes once why it ended.
 //!
-//! It ends when the socket does, when the browser breaks the protocol, when the events' consumer falls
+//! It ends when the connection does, when the browser breaks the protocol, when the events' consumer falls
 //! behind, or when the last client and the events are dropped. Ending fails every call that still waits.
 
 use std::{collections::HashMap, sync::Arc};
 
-use futures_util::{
-    SinkExt, StreamExt,
-    stream::{SplitSink, SplitStream},
-};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio_tungstenite::{
-    WebSocketStream,
-    tungstenite::{self, Message},
-};
+use tokio_tungstenite::WebSocketStream;
 
 use crate::{
     CallReply, Closed,
     dial::Io,
     envelope::{self, CdpError, Incoming},
+    message_stream::{MessageReader, MessageWriter},
     queue::{self, PushOutcome},
 };
 
@@ -89,17 +83,17 @@ impl Drop for PendingCall {
 
 /// Runs a connection to its end.
 pub(crate) async fn run(
-    socket: Socket,
+    writer: MessageWriter,
+    reader: MessageReader,
     outgoing: mpsc::Receiver<String>,
     events: queue::Sender,
     pending: Arc<PendingCalls>,
     closed: watch::Sender<Option<Closed>>,
 ) {
-    let (sink, stream) = socket.split();
     // Concurrently: a message that takes long to write must not keep replies from being read.
     let why = tokio::select! {
-        why = read(stream, &events, &pending) => why,
-        why = write(sink, outgoing, &events) => why,
+        why = read(reader, &events, &pending) => why,
+        why = write(writer, outgoing, &events) => why,
     };
     tracing::debug!(%why, "a DevTools connection ended");
     // Publish the reason before the calls and the consumer wake and ask for it.
@@ -108,14 +102,11 @@ pub(crate) async fn run(
     drop(events);
 }
 
-async fn read(mut stream: SplitStream<Socket>, events: &queue::Sender, pending: &PendingCalls) -> Closed {
+async fn read(mut reader: MessageReader, events: &queue::Sender, pending: &PendingCalls) -> Closed {
     loop {
-        let text = match stream.next().await {
-            Some(Ok(Message::Text(text))) => text,
-            Some(Ok(Message::Close(_))) | None => return Closed::ByBrowser,
-            Some(Ok(Message::Binary(_))) => return Closed::Protocol("a binary message".into()),
-            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
-            Some(Err(error)) => return close_reason(&error),
+        let text = match reader.try_receive().await {
+            Ok(text) => text,
+            Err(why) => return why,
         };
         match envelope::parse(&text) {
             Ok(Incoming::Reply { id, body }) => {
@@ -133,30 +124,18 @@ async fn read(mut stream: SplitStream<Socket>, events: &queue::Sender, pending: 
 }
 
 async fn write(
-    mut sink: SplitSink<Socket, Message>,
+    mut writer: MessageWriter,
     mut outgoing: mpsc::Receiver<String>,
     events: &queue::Sender,
 ) -> Closed {
     while let Some(text) = outgoing.recv().await {
-        if let Err(error) = sink.send(Message::text(text)).await {
-            return close_reason(&error);
+        if let Err(why) = writer.try_send(text.into()).await {
+            return why;
         }
     }
     // No client is left; the consumer of events may still be.
     events.closed().await;
     Closed::Unused
-}
-
-fn close_reason(error: &tungstenite::Error) -> Closed {
-    match error {
-        // A killed browser sends no closing frame.
-        tungstenite::Error::ConnectionClosed
-        | tungstenite::Error::AlreadyClosed
-        | tungstenite::Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => {
-            Closed::ByBrowser
-        }
-        other => Closed::Broken(other.to_string().into()),
-    }
 }
 
 #[cfg(test)]

@@ -52,10 +52,10 @@ impl BrowserHandle {
         spec: &ChromiumSpec,
         rules: EngineRules,
     ) -> Result<(Self, Observer), StartError> {
-        let chromium = Chromium::start(launcher, run, ports, spec).await?;
+        let chromium = Chromium::start(launcher, run, spec).await?;
         let connected = async {
-            let observer = Observer::connect(&chromium.endpoint, rules.context_ports.clone()).await?;
-            let debugger = Debugger { address: chromium.endpoint.clone(), headers: Vec::new() };
+            let observer = Observer::connect(chromium.debugger(), rules.context_ports.clone()).await?;
+            let debugger = Debugger::Pipe(chromium.debugger().clone());
             Ok((observer, CdpProxy::open(debugger, rules, ports).await?))
         };
         match connected.await {
@@ -88,7 +88,7 @@ impl BrowserHandle {
         orphan_tabs::close_orphans(run, &observer).await;
         let port = observer.local_port().map(|port| ports.hold_attached(port)).transpose();
         let port = port.map_err(|error| unwritable_error(run, &error))?;
-        let debugger = Debugger { address, headers: endpoint.sent_headers() };
+        let debugger = Debugger::WebSocket { address, headers: endpoint.sent_headers() };
         let cdp_proxy = Arc::new(CdpProxy::open(debugger, rules, ports).await?);
         let browser = BrowserSource::Attached { endpoint: endpoint.clone(), _port: port };
         Ok((Self { browser, cdp_proxy }, observer))
@@ -201,7 +201,108 @@ fn refuse_greenroom_port(endpoint: &Endpoint, port: Option<u16>, ports: &Ports) 
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, net::SocketAddr};
+
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::{
+        browser::{Browser, BrowserKind},
+        cdp_proxy::Targets,
+    };
+
+    /// Both kinds of Chromium, each with the script in front of it.
+    const BROWSERS: [(BrowserKind, &str, &str); 2] = [
+        (
+            BrowserKind::HeadlessShell,
+            "/usr/lib/chromium/chromium-headless-shell",
+            "/usr/bin/chromium-headless-shell",
+        ),
+        (BrowserKind::Chromium, "/usr/lib/chromium/chromium", "/usr/bin/chromium"),
+    ];
+
+    /// Past the proxy the browser itself refuses to load files, in every context of it.
+    #[tokio::test]
+    async fn browser_loads_no_local_files() {
+        const SECRET: &str = "correct horse battery staple";
+        for (kind, binary, _) in BROWSERS {
+            let data = tempfile::tempdir().unwrap();
+            let run = RunFolder::claim(data.path()).unwrap();
+            let file = data.path().join("secret.txt");
+            fs::write(&file, SECRET).unwrap();
+            let launcher = Launcher::start(run.tag()).unwrap();
+            let (handle, _observer) = start(&launcher, &run, kind, binary).await;
+            let BrowserSource::Started(chromium) = &handle.browser else { panic!("it was not started") };
+            let (client, _events) = chromium.debugger().client().await.unwrap();
+            let ask = async |session: Option<&str>, method: &str, params: Value| -> Value {
+                let answer = match session {
+                    Some(session) => client.call_in(session, method, &params).await,
+                    None => client.call(method, &params).await,
+                };
+                serde_json::from_str(answer.unwrap().get()).unwrap()
+            };
+            let made = ask(None, "Target.createBrowserContext", json!({})).await;
+            for context in [Some(made["browserContextId"].clone()), None] {
+                let mut target = json!({ "url": "about:blank" });
+                if let Some(context) = context {
+                    target["browserContextId"] = context;
+                }
+                let target = ask(None, "Target.createTarget", target).await;
+                let params = json!({ "targetId": target["targetId"], "flatten": true });
+                let attached = ask(None, "Target.attachToTarget", params).await;
+                let session = attached["sessionId"].as_str();
+                for scheme in ["file:", "view-source:file:"] {
+                    let url = format!("{scheme}//{}", file.display());
+                    let navigated = ask(session, "Page.navigate", json!({ "url": url })).await;
+                    assert!(navigated["errorText"].is_string(), "{kind:?} {url}: {navigated}");
+                    let script = json!({ "expression": "document.documentElement.outerHTML" });
+                    let shown = ask(session, "Runtime.evaluate", script).await;
+                    assert!(!shown.to_string().contains(SECRET), "{kind:?} {url}: {shown}");
+                }
+            }
+            handle.stop(STOP_GRACE).await;
+        }
+    }
+
+    /// A script in front of a browser passes its debugging pipes on.
+    #[tokio::test]
+    async fn wrapper_scripts_pass_the_pipes() {
+        for (kind, _, script) in BROWSERS {
+            let data = tempfile::tempdir().unwrap();
+            let run = RunFolder::claim(data.path()).unwrap();
+            let launcher = Launcher::start(run.tag()).unwrap();
+            let (handle, observer) = start(&launcher, &run, kind, script).await;
+            observer.ping().await.unwrap();
+            handle.stop(STOP_GRACE).await;
+            assert!(matches!(handle.ended(&observer).await, Lost::Browser { .. }));
+        }
+    }
+
+    async fn start(
+        launcher: &Launcher,
+        run: &RunFolder,
+        kind: BrowserKind,
+        path: &str,
+    ) -> (BrowserHandle, Observer) {
+        let spec = ChromiumSpec {
+            browser: Browser { path: path.into(), kind },
+            headless: true,
+            no_sandbox: None,
+            window: (800, 600),
+            proxy: SocketAddr::from(([127, 0, 0, 1], 1)),
+            args: Vec::new(),
+            storage_bytes_max: 1 << 20,
+            memory_bytes_max: None,
+            default_context: None,
+        };
+        let rules = EngineRules {
+            targets: Targets::All,
+            downloads: None,
+            context_ports: None,
+            forgets_crashed_pages: false,
+        };
+        BrowserHandle::start(launcher, run, &Ports::new(run), &spec, rules).await.unwrap()
+    }
 
     /// If greenroom gives up a browser because of its messages, the reason does not say that its debugger is gone.
     #[test]

@@ -1,5 +1,5 @@
-//! A Chromium that greenroom started: own profile folder, debugging port chosen by the system, own flags, and
-//! every connection through the egress proxy, loopback included.
+//! A Chromium that greenroom started: own profile folder, a debugger that only greenroom reaches, own flags, and every
+//! connection through the egress proxy, loopback included.
 
 use std::{
     net::SocketAddr,
@@ -8,14 +8,15 @@ use std::{
     time::Duration,
 };
 
+use greenroom_cdp::BrowserPipe;
 use greenroom_core::{Lost, StartError, port::human};
+use serde_json::json;
 use tokio::time::timeout;
 
 use crate::{
     browser::{Browser, BrowserKind, version},
-    chromium_log,
+    chromium_log, debugging_pipe,
     launcher::{Launcher, ProcessSpec},
-    ports::{PortGuard, Ports},
     priority::lower_pages,
     process::{Process, StderrParser},
     profile::Profile,
@@ -29,7 +30,7 @@ pub const SCREEN_HINT: &str =
 /// The hint for a browser that ends at its start for an unknown reason.
 pub const DOCTOR_HINT: &str = "run `greenroom doctor`, which starts a browser and says what is missing";
 
-/// How long Chromium may take until its debugger listens. It usually takes half a second, on a busy machine a few seconds; a
+/// How long Chromium may take until its debugger answers. It usually takes half a second, on a busy machine a few seconds; a
 /// browser that needs longer hangs on its display or its disk.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
@@ -39,7 +40,7 @@ const READY_WITHIN: Duration = Duration::from_secs(20);
 /// out: with it a page that changes its address in a loop keeps the whole browser busy, and every other session waits for
 /// 10 s and more. Without it Chromium lets a frame do so 200 times in 10 s, as in a user's browser.
 const FLAGS: &[&str] = &[
-    "--remote-debugging-port=0",
+    "--remote-debugging-pipe",
     "--no-first-run",
     "--no-default-browser-check",
     "--disable-background-networking",
@@ -135,18 +136,16 @@ pub struct DefaultContextOptions {
 /// A running Chromium.
 pub struct Chromium {
     process: Process,
-    /// The WebSocket address of its debugger.
-    pub endpoint: String,
+    /// Its debugger. The browser exits when the last handle to it is dropped.
+    debugger: BrowserPipe,
     profile: Profile,
     memory_bytes_max: Option<u64>,
-    _port: PortGuard,
 }
 
 impl Chromium {
     pub async fn start(
         launcher: &Launcher,
         run: &RunFolder,
-        ports: &Ports,
         spec: &ChromiumSpec,
     ) -> Result<Self, StartError> {
         let profile = match spec.default_context.as_ref().and_then(|context| context.profile.as_ref()) {
@@ -155,15 +154,23 @@ impl Chromium {
                 Profile::Temporary(run.new_folder("profiles").map_err(|error| unwritable_error(run, &error))?)
             }
         };
-        let command = command(spec, profile.path());
         let path = spec.browser.path.display();
-        let (process, _, ready) = Process::start(launcher, "chromium", command, STDERR_PARSER)
-            .await
-            .map_err(|error| StartError::new(format!("cannot start the browser: {error}: `{path}`")))?;
-        let endpoint = match timeout(READY_WITHIN, ready).await {
-            Ok(Ok(endpoint)) => endpoint,
-            Ok(Err(_)) => {
-                let status = process.wait().await;
+        let not_started = |error| StartError::new(format!("cannot start the browser: {error}: `{path}`"));
+        let (own_ends, browser_ends) = debugging_pipe::new_pipes().map_err(not_started)?;
+        let debugger = own_ends.open().map_err(not_started)?;
+        let command = command(spec, profile.path()).debugging_pipe(browser_ends);
+        let (process, _, _) =
+            Process::start(launcher, "chromium", command, STDERR_PARSER).await.map_err(not_started)?;
+        // A wrapper may start a browser without the pipes and wait for it. Then the pipes end, and the process does not.
+        let answered = async {
+            match debugger.call("Browser.getVersion", &json!({})).await {
+                Ok(version) => Ok(version),
+                Err(_) => Err(process.wait().await),
+            }
+        };
+        let version = match timeout(READY_WITHIN, answered).await {
+            Ok(Ok(version)) => version,
+            Ok(Err(status)) => {
                 let stderr_tail = process.stderr_tail();
                 if chromium_log::reports_missing_screen(&stderr_tail) {
                     tracing::debug!(%status, %stderr_tail, "the browser found no screen");
@@ -182,24 +189,16 @@ impl Chromium {
                 )));
             }
         };
+        // The browser has no page yet.
+        process.declare_ready();
         lower_pages(process.pid());
-        // No page exists yet, so the egress proxy refuses the port before any page can try it.
-        let held = port_of_endpoint(&endpoint)
-            .ok_or_else(|| {
-                StartError::new(format!("the browser gave a strange debugger address: `{endpoint}`"))
-            })
-            .and_then(|port| ports.hold(port).map_err(|error| unwritable_error(run, &error)));
-        match held {
-            Ok(port) => {
-                version::warn_if_old(&endpoint, &spec.browser.path).await;
-                let memory_bytes_max = spec.memory_bytes_max;
-                Ok(Self { process, endpoint, profile, memory_bytes_max, _port: port })
-            }
-            Err(error) => {
-                process.stop(Duration::ZERO).await;
-                Err(error)
-            }
-        }
+        version::warn_if_old(&version, &spec.browser.path);
+        Ok(Self { process, debugger, profile, memory_bytes_max: spec.memory_bytes_max })
+    }
+
+    /// Its debugger, which only greenroom reaches.
+    pub(crate) fn debugger(&self) -> &BrowserPipe {
+        &self.debugger
     }
 
     pub fn process(&self) -> &Process {
@@ -305,15 +304,7 @@ fn warn_no_sandbox() {
 }
 
 const STDERR_PARSER: StderrParser =
-    StderrParser { ready: debugger_address, classify: chromium_log::classify };
-
-fn debugger_address(line: &str) -> Option<String> {
-    line.strip_prefix("DevTools listening on ").map(ToOwned::to_owned)
-}
-
-fn port_of_endpoint(endpoint: &str) -> Option<u16> {
-    endpoint.strip_prefix("ws://")?.split('/').next()?.rsplit_once(':')?.1.parse().ok()
-}
+    StderrParser { classify: chromium_log::classify, ..StderrParser::DEFAULT };
 
 #[cfg(test)]
 mod tests {
@@ -355,15 +346,5 @@ mod tests {
             |profile| DefaultContextOptions { profile, user_agent: None, ignore_certificate_errors: false };
         assert!(is_bounded(None) && is_bounded(Some(default_context(None))));
         assert!(!is_bounded(Some(default_context(Some("/home/me/profile".into())))));
-    }
-
-    /// The debugger's address is read from the line that Chromium prints, and from no other.
-    #[test]
-    fn debugger_address_is_parsed() {
-        let endpoint =
-            debugger_address("DevTools listening on ws://127.0.0.1:43297/devtools/browser/e7").unwrap();
-        assert_eq!(port_of_endpoint(&endpoint), Some(43297));
-        assert_eq!(debugger_address("[1115/1] ERROR:dbus"), None);
-        assert_eq!(port_of_endpoint("http://x"), None);
     }
 }

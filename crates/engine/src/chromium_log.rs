@@ -25,9 +25,6 @@ struct Header<'a> {
 /// How a line of one of greenroom's Chromiums may be used. Before Chromium is ready it has no page, so every line may be
 /// shown, and the reason why it does not start often comes from the system's loader.
 pub(crate) fn classify(line: &str, is_ready: bool) -> StderrUse {
-    if line.starts_with("DevTools listening on") {
-        return StderrUse::Discard;
-    }
     match header(line) {
         Some(header) if header.is_console() => StderrUse::Discard,
         Some(Header { severity: "FATAL", .. }) => StderrUse::ExplainsExit,
@@ -122,7 +119,6 @@ mod tests {
             classify("chromium: error while loading shared libraries: libnss3.so", false),
             StderrUse::ExplainsExit
         );
-        assert_eq!(classify("DevTools listening on ws://127.0.0.1:1/x", false), StderrUse::Discard);
     }
 
     /// Chromium's message about a missing screen is recognised, for X and Wayland.

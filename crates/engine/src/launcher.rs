@@ -31,7 +31,7 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use crate::exit::Exit;
+use crate::{debugging_pipe::BrowserEnds, exit::Exit};
 
 /// The environment variable that marks every process greenroom starts, with the run folder's name as value.
 pub const TAG: &str = "GREENROOM_RUN";
@@ -49,6 +49,8 @@ pub struct ProcessSpec {
     minimal_env: bool,
     /// Whether the child may not raise its own priority.
     no_priority_raise: bool,
+    /// The ends of a browser's debugging pipes.
+    debugging_pipe: Option<BrowserEnds>,
 }
 
 impl ProcessSpec {
@@ -61,6 +63,7 @@ impl ProcessSpec {
             pipes: false,
             minimal_env: false,
             no_priority_raise: false,
+            debugging_pipe: None,
         }
     }
 
@@ -94,6 +97,12 @@ impl ProcessSpec {
     /// For a browser: it may lower the priority of its processes, but not raise it again.
     pub fn no_priority_raise(mut self) -> Self {
         self.no_priority_raise = true;
+        self
+    }
+
+    /// For a browser: greenroom debugs it over these pipes.
+    pub(crate) fn debugging_pipe(mut self, ends: BrowserEnds) -> Self {
+        self.debugging_pipe = Some(ends);
         self
     }
 
@@ -244,6 +253,9 @@ fn launch(spec: ProcessSpec, tag: &str) -> io::Result<Child> {
     die_with_parent(&mut command);
     if spec.no_priority_raise {
         forbid_priority_raise(&mut command);
+    }
+    if let Some(ends) = spec.debugging_pipe {
+        ends.pass_to(&mut command);
     }
     let mut command = tokio::process::Command::from(command);
     command.kill_on_drop(true).spawn()

@@ -14,6 +14,7 @@ pub mod chromium;
 mod chromium_log;
 mod context_ports;
 pub mod custom;
+mod debugging_pipe;
 pub mod devtools;
 mod disk_use;
 mod downloads;

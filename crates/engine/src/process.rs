@@ -1,6 +1,14 @@
 //! One supervised child: its exit is noticed at once, the last lines of its stderr are kept, and it is ended as a group.
 
-use std::{collections::VecDeque, io, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use greenroom_mcp::lines::{LineSplitter, StreamLine};
 use parking_lot::Mutex;
@@ -36,6 +44,7 @@ pub struct Process {
     pid: u32,
     exit: watch::Receiver<Option<Exit>>,
     tail: Arc<StderrTail>,
+    is_ready: Arc<AtomicBool>,
     /// Waits for the child and reaps it.
     _supervisor: JoinHandle<()>,
 }
@@ -85,9 +94,11 @@ impl Process {
         let pipes =
             child.stdin.take().zip(child.stdout.take()).map(|(stdin, stdout)| Pipes { stdin, stdout });
         let tail = Arc::new(StderrTail::default());
+        let is_ready = Arc::new(AtomicBool::new(false));
         let (found, line) = oneshot::channel();
         let reader = child.stderr.take().map(|stderr| {
-            tokio::spawn(read_stderr(stderr, name.to_owned(), pid, tail.clone(), parser, found))
+            let stderr_reader = StderrReader { name: name.to_owned(), pid, tail: tail.clone(), parser };
+            tokio::spawn(stderr_reader.read(stderr, is_ready.clone(), found))
         });
         let (exited, exit) = watch::channel(None);
         let label = name.to_owned();
@@ -101,7 +112,7 @@ impl Process {
             tracing::debug!(process = label, pid, %exit, "ended");
             exited.send_replace(Some(exit));
         });
-        Ok((Self { name: name.to_owned(), pid, exit, tail, _supervisor: supervisor }, pipes, line))
+        Ok((Self { name: name.to_owned(), pid, exit, tail, is_ready, _supervisor: supervisor }, pipes, line))
     }
 
     pub fn pid(&self) -> u32 {
@@ -110,6 +121,11 @@ impl Process {
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Declares a child ready that does not say so on stderr. Its later lines are classified accordingly.
+    pub(crate) fn declare_ready(&self) {
+        self.is_ready.store(true, Ordering::Relaxed);
     }
 
     /// Becomes `Some` when the child has ended and been reaped.
@@ -181,36 +197,45 @@ fn signal_leader(pid: u32, signal: Signal) {
     }
 }
 
-async fn read_stderr(
-    mut stderr: impl AsyncRead + Unpin,
+/// Reads a child's stderr.
+struct StderrReader {
     name: String,
     pid: u32,
     tail: Arc<StderrTail>,
     parser: StderrParser,
-    found: oneshot::Sender<String>,
-) {
-    let mut found = Some(found);
-    let mut lines = LineSplitter::new(LINE_BYTES_MAX);
-    let mut chunk = vec![0; LINE_BYTES_MAX];
-    let mut take_line = |line: StreamLine| {
-        let text = line_text(line);
-        let stderr_use = (parser.classify)(&text, found.is_none());
-        if let Some(value) = (parser.ready)(&text)
-            && let Some(found) = found.take()
-        {
-            let _ = found.send(value);
+}
+
+impl StderrReader {
+    async fn read(
+        self,
+        mut stderr: impl AsyncRead + Unpin,
+        is_ready: Arc<AtomicBool>,
+        found: oneshot::Sender<String>,
+    ) {
+        let mut found = Some(found);
+        let mut lines = LineSplitter::new(LINE_BYTES_MAX);
+        let mut chunk = vec![0; LINE_BYTES_MAX];
+        let mut take_line = |line: StreamLine| {
+            let text = line_text(line);
+            let stderr_use = (self.parser.classify)(&text, is_ready.load(Ordering::Relaxed));
+            if let Some(value) = (self.parser.ready)(&text)
+                && let Some(found) = found.take()
+            {
+                is_ready.store(true, Ordering::Relaxed);
+                let _ = found.send(value);
+            }
+            if stderr_use != StderrUse::Discard {
+                tracing::debug!(process = self.name, pid = self.pid, "{text}");
+            }
+            if stderr_use == StderrUse::ExplainsExit {
+                self.tail.push(&text);
+            }
+        };
+        while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
+            lines.feed(chunk.get(..count).unwrap_or_default(), &mut take_line);
         }
-        if stderr_use != StderrUse::Discard {
-            tracing::debug!(process = name, pid, "{text}");
-        }
-        if stderr_use == StderrUse::ExplainsExit {
-            tail.push(&text);
-        }
-    };
-    while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
-        lines.feed(chunk.get(..count).unwrap_or_default(), &mut take_line);
+        lines.finish().map(take_line);
     }
-    lines.finish().map(take_line);
 }
 
 fn line_text(line: StreamLine) -> String {

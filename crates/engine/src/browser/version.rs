@@ -10,10 +10,9 @@ use std::{
     time::Duration,
 };
 
-use greenroom_cdp::CdpClient;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::value::RawValue;
 
 use crate::{
     launcher::{Launcher, ProcessSpec},
@@ -89,12 +88,14 @@ impl fmt::Display for Version {
 }
 
 /// Logs a warning if a browser that has just started is too old, once per program.
-pub(crate) async fn warn_if_old(endpoint: &str, program: &Path) {
+///
+/// `reply` is the browser's answer to `Browser.getVersion`.
+pub(crate) fn warn_if_old(reply: &RawValue, program: &Path) {
     static SEEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     if !SEEN.lock().insert(program.to_owned()) {
         return;
     }
-    match ask_running_browser(endpoint).await {
+    match version_in(reply) {
         Some(version) => {
             if let Some(complaint) = version.complaint() {
                 tracing::warn!("{complaint}: `{}`; `greenroom doctor` says what to do", program.display());
@@ -105,14 +106,11 @@ pub(crate) async fn warn_if_old(endpoint: &str, program: &Path) {
     }
 }
 
-/// Asks a running browser.
-async fn ask_running_browser(endpoint: &str) -> Option<Version> {
+fn version_in(reply: &RawValue) -> Option<Version> {
     #[derive(Deserialize)]
     struct BrowserVersionReply {
         product: String,
     }
-    let (client, _events) = CdpClient::connect(endpoint).await.ok()?;
-    let reply = client.call("Browser.getVersion", &json!({})).await.ok()?;
     Version::find(&serde_json::from_str::<BrowserVersionReply>(reply.get()).ok()?.product)
 }
 

@@ -30,7 +30,10 @@ mod sizes;
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_cdp::message_stream::{self, MessageReader, MessageWriter, Text};
+use greenroom_cdp::{
+    BrowserPipe,
+    message_stream::{self, MessageReader, MessageWriter, Text},
+};
 use greenroom_core::{Raw, StartError, raw::parse};
 use tokio::{
     net::TcpListener,
@@ -91,12 +94,21 @@ pub(crate) struct EngineRules {
     pub(crate) forgets_crashed_pages: bool,
 }
 
-/// The address of the browser's debugger.
-pub(crate) struct Debugger {
-    /// Its WebSocket address.
-    pub(crate) address: String,
-    /// Headers of every connection.
-    pub(crate) headers: Vec<(String, String)>,
+/// How the browser's debugger is reached.
+pub(crate) enum Debugger {
+    /// That of an attached browser, with headers for every connection.
+    WebSocket { address: String, headers: Vec<(String, String)> },
+    /// That of a browser that greenroom started.
+    Pipe(BrowserPipe),
+}
+
+impl Debugger {
+    async fn connect(&self) -> Result<(MessageWriter, MessageReader), greenroom_cdp::Error> {
+        match self {
+            Self::WebSocket { address, headers } => message_stream::dial(address, headers).await,
+            Self::Pipe(pipe) => pipe.connect().await,
+        }
+    }
 }
 
 /// A message, and where it goes.
@@ -210,7 +222,7 @@ async fn accept_engines(
         let connection_lost = connection_lost.clone();
         connections.spawn(async move {
             let Some((to_engine, from_engine)) = message_stream::accept(stream, &path).await else { return };
-            match message_stream::dial(&debugger.address, &debugger.headers).await {
+            match debugger.connect().await {
                 Ok((to_browser, from_browser)) => {
                     let connection = ProxyConnection { to_engine, from_engine, to_browser, from_browser };
                     if connection.relay_messages(filter).await == ConnectionEnd::Lost {
@@ -323,7 +335,7 @@ mod tests {
                 browser_left.send(()).unwrap();
             }
         }));
-        let debugger = Debugger { address, headers: Vec::new() };
+        let debugger = Debugger::WebSocket { address, headers: Vec::new() };
         let rules = EngineRules {
             targets: Targets::All,
             downloads: None,

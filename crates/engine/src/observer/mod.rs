@@ -23,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-use greenroom_cdp::{CdpClient, Closed, Events};
+use greenroom_cdp::{BrowserPipe, CdpClient, Closed, Events};
 use greenroom_core::{Lost, StartError, View};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -116,10 +116,18 @@ impl Observer {
     /// Observes a browser that greenroom started. None of its pages loads a file of this machine, and a document that one of
     /// its egress ports refuses says so.
     pub(crate) async fn connect(
-        address: &str,
+        debugger: &BrowserPipe,
         context_ports: Option<Arc<ContextPorts>>,
     ) -> Result<Self, StartError> {
-        let (client, events) = CdpClient::connect(address).await.map_err(observe_error)?;
+        let (client, events) = debugger.client().await.map_err(observe_error)?;
+        Self::observe_started(client, events, context_ports).await
+    }
+
+    async fn observe_started(
+        client: CdpClient,
+        events: Events,
+        context_ports: Option<Arc<ContextPorts>>,
+    ) -> Result<Self, StartError> {
         client
             .call("Fetch.enable", &json!({ "patterns": paused_requests::PATTERNS }))
             .await

@@ -55,7 +55,11 @@ async fn observer_with_fake_browser() -> (Observer, FakeBrowser) {
         }
         browser
     };
-    let (observer, browser) = tokio::join!(Observer::connect(&address, None), simulation);
+    let observer = async {
+        let (client, events) = CdpClient::connect(&address).await.unwrap();
+        Observer::observe_started(client, events, None).await
+    };
+    let (observer, browser) = tokio::join!(observer, simulation);
     (observer.unwrap(), browser)
 }
 

@@ -123,7 +123,7 @@ async fn devtools_pages_reach_no_greenroom_port() {
     let gateway = start(&data, &["--pool-slots", "1"]).await;
     navigate(&gateway, "", &site.url("/title?t=open")).await;
     let ports = inspect::ports(&inspect::run_of(data.path(), gateway.client.pid()));
-    assert!(ports.len() >= 2, "a debugger and a proxy: {ports:?}");
+    assert!(ports.len() >= 2, "the CDP proxy and the egress proxy: {ports:?}");
     for port in ports {
         let page = json!({ "pageId": 1, "url": format!("http://127.0.0.1:{port}/json/version") });
         let page_text = gateway.call("", "navigate_page", page).await.ok();

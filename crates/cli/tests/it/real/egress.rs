@@ -1,9 +1,6 @@
 //! Browsers reach the web, and not greenroom's own ports.
 
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-};
+use std::collections::BTreeSet;
 
 use futures_util::{SinkExt, StreamExt};
 use greenroom_testkit::{Launch, Site, case, http::Server};
@@ -39,9 +36,9 @@ async fn own_ports_are_out_of_reach(data: &DataFolder, site: &Site, gateway: &Ga
         |gateway: &GatewayFixture| inspect::ports(&inspect::run_of(data.path(), gateway.client.pid()));
     let own = ports_of(gateway);
     let neighbours = ports_of(&neighbour);
-    let what = "CDP proxy, debugger and engine of both, and the ports of their egress proxies: for browsers that an \
+    let what = "CDP proxy and engine of both, and the ports of their egress proxies: for browsers that an \
                 engine starts, for the browser itself, and for its one context";
-    assert_eq!((own.len(), neighbours.len()), (6, 6), "{what}");
+    assert_eq!((own.len(), neighbours.len()), (5, 5), "{what}");
     let ports: Vec<_> = own.into_iter().chain(neighbours).collect();
 
     // A direct request gets a clear refusal.
@@ -52,12 +49,11 @@ async fn own_ports_are_out_of_reach(data: &DataFolder, site: &Site, gateway: &Ga
     // Every way of a page to connect, at all ports at once.
     let sessions: Vec<_> = ports.iter().map(|port| format!("at {port}")).collect();
     all(sessions.iter().map(|session| gateway.navigate(session, "about:blank"))).await;
-    let pages = || ports.iter().flat_map(|port| debugger_pages(*port)).collect::<Vec<_>>();
-    let before = pages();
-    assert!(before.len() > ports.len(), "the debuggers show their pages: {before:?}");
+    let pages = async || [pages_of(gateway).await, pages_of(&neighbour).await];
+    let before = pages().await;
+    assert!(before[0].len() > ports.len() && !before[1].is_empty(), "the browsers have pages: {before:?}");
     all(sessions.iter().zip(&ports).map(|(session, port)| attack(gateway, site, session, *port))).await;
-    let after = pages();
-    assert_eq!(after, before, "a page was opened through a debugger");
+    assert_eq!(pages().await, before, "a page was opened through a debugger");
     neighbour.call("victim", "browser_snapshot", json!({})).await.ok_without_restart();
     neighbour.end().await;
 }
@@ -143,34 +139,16 @@ async fn attack(gateway: &GatewayFixture, site: &Site, session: &str, port: u16)
     gateway.navigate(session, "about:blank").await.ok();
 }
 
-/// The ids of the pages behind a port, if a debugger listens there.
-fn debugger_pages(port: u16) -> Vec<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    let request = format!("GET /json/list HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    // The debugger keeps the connection open after its answer, and announces the answer's length.
-    let mut chunk = [0; 4096];
-    let body = loop {
-        let text = String::from_utf8_lossy(&answer).into_owned();
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head.lines().find_map(|line| {
-                line.to_lowercase().strip_prefix("content-length:")?.trim().parse::<usize>().ok()
-            });
-            if length.is_none_or(|length| body.len() >= length) {
-                break body.to_owned();
-            }
-        }
-        match stream.read(&mut chunk).unwrap() {
-            0 => break text,
-            count => answer.extend_from_slice(&chunk[..count]),
-        }
-    };
-    let targets: Vec<Value> = serde_json::from_str(&body).unwrap_or_default();
-    let pages = targets.iter().filter(|target| target["type"] == "page");
-    let mut ids: Vec<_> = pages.map(|page| page["id"].as_str().unwrap_or_default().to_owned()).collect();
-    ids.sort();
-    ids
+/// The ids of the pages of a greenroom's browsers.
+async fn pages_of(gateway: &GatewayFixture) -> BTreeSet<String> {
+    let mut pages = BTreeSet::new();
+    for engine in inspect::engines(gateway.client.pid()) {
+        let targets = inspect::call_browser_of(engine, "Target.getTargets").await;
+        let targets = targets["targetInfos"].as_array().unwrap();
+        let is_page = |target: &&Value| target["type"] == "page";
+        pages.extend(targets.iter().filter(is_page).map(|page| page["targetId"].to_string()));
+    }
+    pages
 }
 
 /// A WebSocket server that echoes every message, on the port that is returned.

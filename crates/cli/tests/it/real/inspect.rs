@@ -6,10 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use futures_util::{SinkExt, StreamExt};
 use greenroom_testkit::{
     eventually,
     process::{children, processes_with_env},
 };
+use serde_json::{Value, json};
+use tokio_tungstenite::{connect_async, tungstenite::Message};
 
 /// The run folders of a data folder, sorted.
 pub fn runs(data: &Path) -> Vec<PathBuf> {
@@ -25,7 +28,7 @@ pub fn run_of(data: &Path, pid: u32) -> PathBuf {
     runs(data).into_iter().find(is_of_process).unwrap_or_else(|| panic!("process {pid} has no run folder"))
 }
 
-/// The ports that a greenroom keeps closed to browsers: its proxy's, its debuggers', its engines'.
+/// The ports that a greenroom keeps closed to browsers: its proxies' and its engines'.
 pub fn ports(run: &Path) -> Vec<u16> {
     let text = fs::read_to_string(run.join("ports")).unwrap_or_default();
     // The port of an attached browser has a mark after it.
@@ -52,7 +55,7 @@ fn name(path: &Path) -> &str {
 
 /// The browsers below a greenroom, their main processes only.
 pub fn browsers(greenroom: u32) -> Vec<u32> {
-    below(greenroom, |line| line.contains("--remote-debugging-port=") && !line.contains("--type="))
+    below(greenroom, |line| line.contains("--remote-debugging-pipe") && !line.contains("--type="))
 }
 
 /// The browser below a greenroom that has this profile, its main process.
@@ -65,6 +68,24 @@ pub fn browser_of(greenroom: u32, profile: &Path) -> u32 {
 /// The Node processes below a greenroom.
 pub fn engines(greenroom: u32) -> Vec<u32> {
     below(greenroom, |line| line.contains("@playwright/mcp"))
+}
+
+/// Calls the browser of an engine as that engine would, through greenroom's CDP proxy. Only the engine's environment has its
+/// address.
+pub async fn call_browser_of(engine: u32, method: &str) -> Value {
+    let environment = fs::read(format!("/proc/{engine}/environ")).unwrap();
+    let variables = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    let endpoint =
+        variables.filter_map(|line| line.strip_prefix("PLAYWRIGHT_MCP_CDP_ENDPOINT=").map(ToOwned::to_owned));
+    let (mut socket, _) = connect_async(endpoint.last().unwrap()).await.unwrap();
+    socket.send(Message::text(json!({ "id": 1, "method": method }).to_string())).await.unwrap();
+    while let Some(message) = socket.next().await {
+        let mut message: Value = serde_json::from_str(message.unwrap().to_text().unwrap()).unwrap();
+        if message["id"] == 1 {
+            return message["result"].take();
+        }
+    }
+    panic!("the browser did not answer")
 }
 
 /// The page processes of a browser.

@@ -48,7 +48,8 @@ impl BusyGateway {
         let pending = gateway.hang("a", &site, "/hang").await;
         let run = inspect::run_of(data.path(), pid);
         let ports = inspect::ports(&run);
-        let what = "CDP proxy, debugger and engine, and ports of the egress proxy: its main one, the browser's, its contexts'";
+        let what =
+            "CDP proxy and engine, and ports of the egress proxy: its main one, the browser's, its contexts'";
         assert!(ports.len() >= 6, "{what}: {ports:?}");
         assert!(ports.iter().all(|port| inspect::listens(*port)));
         let starting = gateway.start_call("c", "browser_navigate", json!({ "url": site.url("/") })).await;

@@ -10,7 +10,6 @@ const BUNDLE: &str = "node_modules/playwright-core/lib/coreBundle.js";
 
 /// Flags of the engine that greenroom does not use, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
-    ("--remote-debugging-pipe", "several clients attach to one browser, so it listens on a port"),
     (
         "--disable-ipc-flooding-protection",
         "a page that changes its address in a loop would keep every other session of the browser waiting",
@@ -34,7 +33,6 @@ const LEFT_OUT: &[(&str, &str)] = &[
 
 /// Flags of greenroom that the engine does not use, and why.
 const ADDED: &[(&str, &str)] = &[
-    ("--remote-debugging-port=0", "see `--remote-debugging-pipe`"),
     ("--crash-dumps-dir=", "nothing is written into the user's home"),
     ("--disable-crash-reporter", "nothing is sent to its vendor"),
     ("--disable-domain-reliability", "nothing is sent to its vendor"),

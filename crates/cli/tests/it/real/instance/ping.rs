@@ -2,17 +2,15 @@
 
 use std::{fs, sync::Arc, time::Duration};
 
-use futures_util::{SinkExt, StreamExt};
 use greenroom_core::Instance;
 use greenroom_testkit::{
     Site,
     process::{Signal, alive, signal, wait_gone},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::timeout;
-use tokio_tungstenite::{connect_async, tungstenite::Message};
 
-use super::{GRACE, InstanceFixture, TestSeat};
+use super::{super::inspect, GRACE, InstanceFixture, TestSeat};
 
 /// A ping is answered during a call, over one connection that makes no context. It is not answered when the engine or the
 /// browser is stopped, and the error says which of them was silent.
@@ -23,12 +21,12 @@ async fn ping_names_the_silent_engine_or_browser() {
     let instance = fixture.start(fixture.options()).await;
     let [node, browser] = instance.process_ids()[..] else { panic!("{:?}", instance.process_ids()) };
     assert!(
-        command(node).contains("@playwright/mcp") && command(browser).contains("--remote-debugging-port")
+        command(node).contains("@playwright/mcp") && command(browser).contains("--remote-debugging-pipe")
     );
     for _ in 0..3 {
         instance.ping().await.unwrap();
     }
-    assert_eq!(contexts(&fixture).await, 0);
+    assert_eq!(contexts(node).await, 0);
 
     let mut seat = TestSeat::open(&instance).await;
     seat.navigate(&site.url("/title")).await.unwrap();
@@ -41,7 +39,7 @@ async fn ping_names_the_silent_engine_or_browser() {
             instance.ping().await.unwrap();
         } => {}
     }
-    assert_eq!(contexts(&fixture).await, 1, "only the seat's");
+    assert_eq!(contexts(node).await, 1, "only the seat's");
 
     for (pid, who) in [(node, "the engine did not answer"), (browser, "the browser did not answer")] {
         signal(pid, Signal::STOP);
@@ -52,7 +50,7 @@ async fn ping_names_the_silent_engine_or_browser() {
         assert_eq!(instance.silent(), None);
     }
     seat.close().await;
-    assert_eq!(contexts(&fixture).await, 0);
+    assert_eq!(contexts(node).await, 0);
 
     signal(node, Signal::KILL);
     wait_gone(node).await;
@@ -103,20 +101,8 @@ fn command(pid: u32) -> String {
     String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/cmdline")).unwrap()).into_owned()
 }
 
-/// How many contexts the only browser has, by a debugger connection of the test's own.
-async fn contexts(fixture: &InstanceFixture) -> usize {
-    let profiles = fs::read_dir(fixture.run.path().join("profiles")).unwrap();
-    let profile = profiles.map(|entry| entry.unwrap().path()).next().unwrap();
-    let port = fs::read_to_string(profile.join("DevToolsActivePort")).unwrap();
-    let (port, path) = port.split_once('\n').unwrap();
-    let (mut socket, _) = connect_async(format!("ws://127.0.0.1:{port}{}", path.trim())).await.unwrap();
-    let question = json!({ "id": 1, "method": "Target.getBrowserContexts" }).to_string();
-    socket.send(Message::text(question)).await.unwrap();
-    while let Some(message) = socket.next().await {
-        let message: Value = serde_json::from_str(message.unwrap().to_text().unwrap()).unwrap();
-        if message["id"] == 1 {
-            return message["result"]["browserContextIds"].as_array().unwrap().len();
-        }
-    }
-    panic!("the browser did not answer")
+/// How many contexts the browser of this engine has.
+async fn contexts(engine: u32) -> usize {
+    let contexts = inspect::call_browser_of(engine, "Target.getBrowserContexts").await;
+    contexts["browserContextIds"].as_array().unwrap().len()
 }

@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use greenroom_cdp::CdpClient;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{BROWSERS, BrowserKind, SharedBrowser, text};
 
@@ -44,43 +43,6 @@ async fn engines_open_pages_of_the_web_only() {
         seat.seat.close().await;
         browser.end().await;
     }
-}
-
-/// Past the proxy the browser itself refuses to load files, in every context of it.
-pub async fn browser_loads_no_local_files(kind: BrowserKind, browser: &SharedBrowser) {
-    let seat = browser.seat().await;
-    let file = browser.data.path().join("secret.txt");
-    fs::write(&file, SECRET).unwrap();
-    let (client, _events) = CdpClient::connect(&browser.debugger()).await.unwrap();
-    let ask = async |session: Option<&str>, method: &str, params: Value| -> Value {
-        let answer = match session {
-            Some(session) => client.call_in(session, method, &params).await,
-            None => client.call(method, &params).await,
-        };
-        serde_json::from_str(answer.unwrap().get()).unwrap()
-    };
-    let made = ask(None, "Target.createBrowserContext", json!({})).await;
-    for context in [Some(made["browserContextId"].clone()), None] {
-        let mut target = json!({ "url": "about:blank" });
-        if let Some(context) = context {
-            target["browserContextId"] = context;
-        }
-        let target = ask(None, "Target.createTarget", target).await;
-        let params = json!({ "targetId": target["targetId"], "flatten": true });
-        let attached = ask(None, "Target.attachToTarget", params).await;
-        let session = attached["sessionId"].as_str();
-        for scheme in ["file:", "view-source:file:"] {
-            let url = format!("{scheme}//{}", file.display());
-            let navigated = ask(session, "Page.navigate", json!({ "url": url })).await;
-            assert!(navigated["errorText"].is_string(), "{kind:?} {url}: {navigated}");
-            let script = json!({ "expression": "document.documentElement.outerHTML" });
-            let shown = ask(session, "Runtime.evaluate", script).await;
-            assert!(!shown.to_string().contains(SECRET), "{kind:?} {url}: {shown}");
-        }
-    }
-    // The next case expects no pages but those of seats.
-    ask(None, "Target.disposeBrowserContext", made).await;
-    seat.seat.close().await;
 }
 
 /// A page cannot navigate itself to any of these addresses, nor a window or a frame that it opens.

@@ -12,7 +12,7 @@ mod regexps;
 pub mod selectors;
 mod sizes;
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use greenroom_core::{Call, Engine, Instance, InstanceId, Reply, Seat};
 use greenroom_engine::{EngineBase, PlaywrightEngine, browser::BrowserKind};
@@ -59,7 +59,6 @@ async fn run_in_any_browser(kind: BrowserKind, browser: &SharedBrowser) {
         locks::prerendered_documents_are_limited,
         broadcasts::large_broadcasts_are_refused,
         addresses::pages_cannot_open_refused_addresses,
-        addresses::browser_loads_no_local_files,
         sizes::popups_are_cut,
     );
 }
@@ -104,16 +103,6 @@ impl SharedBrowser {
             seat.call("browser_navigate", json!({ "url": url })).await;
         }
         (hostile, neighbour)
-    }
-
-    /// The address of the browser's own debugger, without the proxy.
-    fn debugger(&self) -> String {
-        let run = fs::read_dir(self.data.path().join("run")).unwrap();
-        let profiles = run.flatten().filter_map(|run| fs::read_dir(run.path().join("profiles")).ok());
-        let mut files = profiles.flatten().flatten().map(|profile| profile.path().join("DevToolsActivePort"));
-        let text = files.find_map(|file: PathBuf| fs::read_to_string(file).ok()).unwrap();
-        let (port, path) = text.split_once('\n').unwrap();
-        format!("ws://127.0.0.1:{port}{}", path.trim())
     }
 
     async fn end(self) {
