@@ -209,7 +209,6 @@ async fn end_of_the_pipe_ends_all() {
     let (one, _) = connection(&pipe, &mut browser, "ONE").await;
     drop(pipe);
     drop(one);
-    browser.call().await;
     assert_eq!(browser.calls.next().await, Err(Closed::ByBrowser), "the browser's input has ended");
 }
 
