@@ -22,7 +22,10 @@ use tokio::time::Instant;
 
 use super::{
     ProxyMessage,
-    message::{AttachedTarget, Envelope, OwnIds, call, params, read, refusal, rewritten},
+    message::{
+        AttachedTarget, Envelope, ExecutionContextCreated, ExecutionContextDestroyed, OwnIds, call, params,
+        read, refusal, rewritten,
+    },
     script::without_comments,
 };
 
@@ -196,23 +199,6 @@ fn without_paste(id: u32, page: &str, params: Option<&RawValue>) -> Option<Text>
 struct BindingCalled {
     name: String,
     payload: String,
-}
-
-#[derive(Deserialize)]
-struct ExecutionContextCreated {
-    context: ExecutionContext,
-}
-
-#[derive(Deserialize)]
-struct ExecutionContext {
-    id: i64,
-    name: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ExecutionContextDestroyed {
-    execution_context_id: i64,
 }
 
 #[derive(Deserialize)]

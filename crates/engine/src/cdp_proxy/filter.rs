@@ -4,11 +4,12 @@
 //! [`rules`] judge the engine's calls, and keys that copy or paste go through the [`Clipboard`]. The browser's messages
 //! pass, except those about targets that are not the engine's ([`OwnContexts`]) or that do not answer ([`SilentTabs`]),
 //! calls of bound functions, console messages and requests without end ([`BindingLimit`], [`ConsoleLimit`],
-//! [`NetworkLimit`]), and long texts ([`long_events`]). [`AddressLimit`] ends pages with too many long addresses, and a
-//! script bounds their Web Locks ([`RealmLimits`]). [`DownloadLimit`] counts downloads, and stops them when they are too many
-//! or too large. [`own_frames`] removes greenroom's own functions from stacks. Answers to failed navigations pass after
-//! their error pages ([`FailedNavigations`]), and answers for crashed pages become errors ([`CrashedPages`]). The filter recognises answers by their numbers and most events by their
-//! names; it parses only events of `Network`, `Fetch`, `Target` and of downloads.
+//! [`NetworkLimit`]), long texts ([`long_events`]) and long answers ([`AnswerLimit`]). [`AddressLimit`] ends pages with
+//! too many long addresses, and a script bounds their Web Locks ([`RealmLimits`]). [`DownloadLimit`] counts downloads,
+//! and stops them when they are too many or too large. [`own_frames`] removes greenroom's own functions from stacks.
+//! Answers to failed navigations pass after their error pages ([`FailedNavigations`]), and answers for crashed pages
+//! become errors ([`CrashedPages`]). The filter recognises answers by their numbers and most events by their names; it
+//! parses only events of `Network`, `Fetch`, `Target`, of downloads and of worlds for scripts.
 
 use greenroom_cdp::message_stream::Text;
 use tokio::time::Instant;
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 use super::{
     EngineRules, ProxyMessage, Targets,
     address_limit::AddressLimit,
+    answer_limit::AnswerLimit,
     binding_limit::BindingLimit,
     clipboard::Clipboard,
     console_limit::ConsoleLimit,
@@ -26,7 +28,7 @@ use super::{
     long_events,
     message::{
         AttachedTarget, DetachedTarget, Envelope, MessageKind, OwnIds, kind, params, refusal, rewritten,
-        session_of, thrown,
+        session_of,
     },
     network_limit::{self, NetworkLimit},
     own_contexts::OwnContexts,
@@ -40,82 +42,13 @@ use super::{
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UnreadableCall;
 
-/// The longest value that a page may return to the engine: a title, the text of a snapshot, a function's result. Node takes
-/// about 0.1 s for a megabyte of it, and serves no other session meanwhile.
-const VALUE_BYTES_MAX: usize = 16 << 20;
-
-/// How many values a page may hand to the engine in one answer. Node takes about 7 microseconds for each, whatever its length.
-const VALUES_MAX: usize = 200_000;
-
-/// Whether an answer has more values than [`VALUES_MAX`]: each is followed by a comma, or by the end of a list or an object.
-fn has_too_many_values(answer: &str) -> bool {
-    // Most answers are too short for that.
-    if answer.len() < 2 * VALUES_MAX {
-        return false;
-    }
-    let mut values = 0_usize;
-    let mut is_text = false;
-    let mut is_escaped = false;
-    for byte in answer.bytes() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_text => is_escaped = true,
-            b'"' => is_text = !is_text,
-            b',' | b']' | b'}' if !is_text => values += 1,
-            _ => {}
-        }
-    }
-    values > VALUES_MAX
-}
-
-/// Whether the browser's answer carries a value of the page, and not a picture or a file.
-fn is_value(answer: &str) -> bool {
-    let head = answer.get(..64).unwrap_or(answer);
-    head.contains(r#""result":{"result":{"#)
-}
-
-/// The longest picture or file that an engine may get from a page, in base64. Node takes more than a second for it, in which
-/// other sessions wait; greenroom passes on no part of a much longer answer.
-const PICTURE_BYTES_MAX: usize = 48 << 20;
-
-/// Whether the browser's answer carries a picture or a file.
-fn is_picture(answer: &str) -> bool {
-    let head = answer.get(..64).unwrap_or(answer);
-    head.contains(r#""result":{"data":""#)
-}
-
-/// What the engine gets instead of an answer that is too long for Node or for greenroom.
-fn refuse_long_answer(id: u32, text: &Text) -> Option<Text> {
-    let session = session_of(text);
-    let bytes = text.len();
-    if is_picture(text) {
-        let why = format!(
-            "the picture or file is too long: {bytes} bytes, and {PICTURE_BYTES_MAX} are allowed. Take a picture as JPEG \
-             (`type: \"jpeg\"`), leave the full page out, or take an element of it"
-        );
-        return (bytes > PICTURE_BYTES_MAX).then(|| refusal(id, session, &why));
-    }
-    if is_value(text) {
-        let why = if bytes > VALUE_BYTES_MAX {
-            format!("the page's value is too long: {bytes} bytes, and {VALUE_BYTES_MAX} are allowed")
-        } else if has_too_many_values(text) {
-            format!("the page returned too many values: {VALUES_MAX} are allowed in one answer")
-        } else {
-            return None;
-        };
-        return Some(thrown(id, session, &why));
-    }
-    // Trees of accessible elements, bodies of responses.
-    let why = format!("the browser's answer is too long: {bytes} bytes, and {VALUE_BYTES_MAX} are allowed");
-    (bytes > VALUE_BYTES_MAX).then(|| refusal(id, session, &why))
-}
-
 /// One connection of an engine.
 pub(super) struct Filter {
     ids: OwnIds,
     /// Whether other sessions, or the browser's user, have pages in the same browser.
     shares_browser: bool,
     addresses: AddressLimit,
+    answers: AnswerLimit,
     bindings: BindingLimit,
     console: ConsoleLimit,
     network: NetworkLimit,
@@ -137,6 +70,7 @@ impl Filter {
             ids: OwnIds::default(),
             shares_browser: !matches!(targets, Targets::All),
             addresses: AddressLimit::default(),
+            answers: AnswerLimit::default(),
             bindings: BindingLimit::default(),
             console: ConsoleLimit::default(),
             network: NetworkLimit::default(),
@@ -200,6 +134,7 @@ impl Filter {
         if let Some(tabs) = &mut self.silent_tabs {
             tabs.on_engine_call(&call, now);
         }
+        self.answers.on_engine_call(&call);
         if let ("Page.navigate", Some(session)) = (method, call.session.as_deref()) {
             self.network.navigates(session);
             self.addresses.navigates(session);
@@ -254,6 +189,7 @@ impl Filter {
             }
         }
         let text = long_events::shortened(name, text).ok_or_else(Vec::new)?;
+        self.answers.on_event(name, &text);
         match name {
             "Target.attachedToTarget" => {
                 if let Some((parent, attached)) = params::<AttachedTarget>(&text) {
@@ -266,6 +202,7 @@ impl Filter {
             }
             "Target.detachedFromTarget" => {
                 if let Some((_, DetachedTarget { session_id })) = params(&text) {
+                    self.answers.detached(&session_id);
                     self.bindings.detached(&session_id);
                     self.console.detached(&session_id);
                     self.network.detached(&session_id);
@@ -313,7 +250,7 @@ impl Filter {
     /// Whether the engine gets an answer, and in which form.
     fn pass_answer(&mut self, id: u32, text: Text, now: Instant) -> Vec<ProxyMessage> {
         let is_own = self.ids.contains(id);
-        if !is_own && let Some(refused) = refuse_long_answer(id, &text) {
+        if !is_own && let Some(refused) = self.answers.refuse(id, &text) {
             return vec![ProxyMessage::ToEngine(refused)];
         }
         let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard) else {

@@ -120,6 +120,40 @@ pub(super) struct DetachedTarget {
     pub(super) session_id: String,
 }
 
+/// `Runtime.executionContextCreated`: a document or worker has a new world for scripts.
+#[derive(Deserialize)]
+pub(super) struct ExecutionContextCreated {
+    pub(super) context: ExecutionContext,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ExecutionContext {
+    pub(super) id: i64,
+    pub(super) name: String,
+    aux_data: Option<ExecutionContextData>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExecutionContextData {
+    is_default: Option<bool>,
+}
+
+impl ExecutionContext {
+    /// Whether the page's own scripts run there. Only the debugger's clients make other worlds, and say so.
+    pub(super) fn is_of_page(&self) -> bool {
+        self.aux_data.as_ref().and_then(|data| data.is_default) != Some(false)
+    }
+}
+
+/// `Runtime.executionContextDestroyed`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ExecutionContextDestroyed {
+    pub(super) execution_context_id: i64,
+}
+
 /// The target or browser context that an engine has made or asks for.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

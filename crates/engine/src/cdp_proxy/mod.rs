@@ -9,6 +9,7 @@
 //! engine has a connection of its own to the browser; when one end closes, so does the other.
 
 mod address_limit;
+mod answer_limit;
 mod binding_limit;
 mod clipboard;
 mod console_limit;

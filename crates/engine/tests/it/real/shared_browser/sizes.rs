@@ -7,7 +7,7 @@ use greenroom_testkit::{TEST_TIMEOUT, within};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{BROWSERS, BrowserKind, SharedBrowser, SharedSeat, text};
+use super::{super::snapshot, BROWSERS, BrowserKind, SharedBrowser, SharedSeat, text};
 
 /// How long a hostile call may run before its seat is given up. It may hang; only other seats count.
 const HOSTILE: Duration = Duration::from_secs(5);
@@ -71,6 +71,42 @@ async fn tabs_and_titles_are_bounded() {
     assert!(!some.is_failure(), "{}", text(&some));
     assert_eq!(neighbour.evaluate("() => document.title").await, "neighbour");
     browser.end_with([hostile, neighbour]).await;
+}
+
+/// A large page of honest use is opened and shown whole: a table whose snapshot has more than a megabyte, and 20,000 buttons.
+/// A snapshot that is too long for the engine fails with an error that says what to do, and that works.
+#[tokio::test]
+async fn large_snapshots_are_taken() {
+    let browser = SharedBrowser::start(BrowserKind::HeadlessShell).await;
+    let (mut large, mut neighbour) = browser.hostile_and_neighbour().await;
+    let url = browser.site.url("/table?rows=6300");
+    let table = large.reply("browser_navigate", json!({ "url": url })).await;
+    assert!(!table.is_failure(), "{:.300}", text(&table));
+    assert!(snapshot(&table).contains("open 6299") && snapshot(&table).len() > 1_000_000);
+
+    large.evaluate(&buttons(20_000, "'Button number ' + i")).await;
+    let all = large.reply("browser_snapshot", json!({})).await;
+    assert!(!all.is_failure(), "{:.300}", text(&all));
+    assert!(snapshot(&all).contains("Button number 19999"));
+
+    large.evaluate(&buttons(200, "'x'.repeat(100000) + i")).await;
+    let too_long = large.reply("browser_snapshot", json!({})).await;
+    assert!(too_long.is_failure() && text(&too_long).contains("too long"), "{:.300}", text(&too_long));
+    assert!(text(&too_long).contains("Take a snapshot of a part"), "{:.300}", text(&too_long));
+    let part = large.reply("browser_snapshot", json!({ "target": "button >> nth=7" })).await;
+    assert!(!part.is_failure() && snapshot(&part).starts_with("- button "), "{:.300}", text(&part));
+    assert_eq!(neighbour.evaluate("() => document.title").await, "neighbour");
+    browser.end_with([large, neighbour]).await;
+}
+
+/// Fills the page with buttons, whose labels `label` gives for each number `i`.
+fn buttons(count: u32, label: &str) -> String {
+    format!(
+        "() => {{
+            const button = (_, i) => `<button aria-label=\"${{{label}}}\">b</button>`;
+            document.body.innerHTML = Array.from({{ length: {count} }}, button).join('');
+        }}"
+    )
 }
 
 /// A picture of noise is long however small it is: the call fails by name before the engine has to read it, and the error
