@@ -7,7 +7,10 @@ use std::{
     time::Instant,
 };
 
-use greenroom_core::lease::{Ledger, SlotRequest, Strategy};
+use greenroom_core::{
+    Owner,
+    lease::{Ledger, SlotRequest, Strategy},
+};
 use greenroom_fleet::queue::{LeaseAnswer, Queue, SlotGuard};
 use tokio::{
     runtime::{Builder, Runtime},
@@ -59,6 +62,16 @@ pub fn measure(_: &Programs, quick: bool) -> Section {
             .goal(Goal::check("≥ 200,000", crowd[0] >= CROWD_GOAL)),
     ];
     rows.extend(sizes.rows);
+    let delay = lease_size::leases_before_another_owner();
+    let waiting = lease_size::CROWD;
+    rows.push(
+        Row::new(
+            format!("leases that end before another owner's first call, {waiting} of one owner waiting"),
+            delay.to_string(),
+            String::new(),
+        )
+        .goal(Goal::check("≤ 1", delay <= 1)),
+    );
     let figures = |[ours, plain]: [f64; 2]| {
         [format!("{ours:.0}"), format!("{plain:.0}"), format!("{:.2}", ours / plain)]
     };
@@ -96,7 +109,7 @@ impl LeasePool for Arc<Queue> {
     type Lease = SlotGuard;
 
     async fn lease(&self) -> SlotGuard {
-        match self.request(SlotRequest::default()) {
+        match self.request(SlotRequest::any(&Owner::local())) {
             LeaseAnswer::Leased(lease) => lease,
             LeaseAnswer::Waits(waiting) => waiting.await.expect("every instance runs"),
             LeaseAnswer::Refused(why) => panic!("refused: {why:?}"),

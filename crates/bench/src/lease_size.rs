@@ -11,7 +11,7 @@ use std::{
 };
 
 use greenroom_core::{
-    InstanceId,
+    InstanceId, Owner,
     lease::{SlotRequest, Strategy},
 };
 use greenroom_fleet::queue::{LeaseAnswer, Queue, SlotGuard, SlotWaiter};
@@ -110,9 +110,7 @@ impl HalfLeasedQueue {
         let queue = queue(strategy, instances);
         let odd = (1..u32::try_from(instances).expect("few instances")).step_by(2);
         let held = odd.map(|number| {
-            expect_lease(
-                queue.request(SlotRequest { key: Some(InstanceId(number)), ..SlotRequest::default() }),
-            )
+            expect_lease(queue.request(SlotRequest::keyed(&Owner::local(), InstanceId(number))))
         });
         Self { _held: held.collect(), queue }
     }
@@ -120,7 +118,7 @@ impl HalfLeasedQueue {
 
 impl LeaseOperation for HalfLeasedQueue {
     fn run_once(&mut self, round: u64) {
-        let want = SlotRequest { caller: Some(round % CALLERS), ..SlotRequest::default() };
+        let want = SlotRequest { caller: Some(round % CALLERS), ..SlotRequest::any(&Owner::local()) };
         drop(black_box(expect_lease(self.queue.request(want))));
     }
 }
@@ -135,14 +133,15 @@ struct WaitingQueue {
 impl WaitingQueue {
     fn new(strategy: Strategy, waiters: usize) -> Self {
         let queue = queue(strategy, BUSY);
-        let held = (0..BUSY).map(|_| expect_lease(queue.request(SlotRequest::default()))).collect();
+        let held =
+            (0..BUSY).map(|_| expect_lease(queue.request(SlotRequest::any(&Owner::local())))).collect();
         let mut waiting_queue = Self { queue, held, waiting: VecDeque::new() };
         (0..waiters).for_each(|caller| waiting_queue.join(caller as u64));
         waiting_queue
     }
 
     fn join(&mut self, caller: u64) {
-        let want = SlotRequest { caller: Some(caller % CALLERS), ..SlotRequest::default() };
+        let want = SlotRequest { caller: Some(caller % CALLERS), ..SlotRequest::any(&Owner::local()) };
         let LeaseAnswer::Waits(mut waiting) = self.queue.request(want) else {
             panic!("all slots are leased")
         };
@@ -158,6 +157,37 @@ impl LeaseOperation for WaitingQueue {
         self.held.push_back(poll(&mut first).expect("the first in the line is served"));
         self.join(round);
     }
+}
+
+/// How many waiters of one owner wait before another owner's first call comes.
+pub const CROWD: usize = 1_000;
+
+/// How many leases of an owner with [`CROWD`] waiters end before another owner's first call has its slot: all waiters want
+/// the same slot, and every second one names its instance.
+pub fn leases_before_another_owner() -> usize {
+    let queue = queue(Strategy::Fifo, 1);
+    let many = Owner::new("many");
+    let mut held = expect_lease(queue.request(SlotRequest::any(&many)));
+    let join = |request| match queue.request(request) {
+        LeaseAnswer::Waits(waiter) => waiter,
+        LeaseAnswer::Leased(_) | LeaseAnswer::Refused(_) => panic!("the slot is leased"),
+    };
+    let mut crowd: VecDeque<_> = (0..CROWD)
+        .map(|n| match n % 2 {
+            0 => join(SlotRequest::any(&many)),
+            _ => join(SlotRequest::keyed(&many, InstanceId(0))),
+        })
+        .collect();
+    let mut other = join(SlotRequest::any(&Owner::new("other")));
+    for ended in 1.. {
+        drop(held);
+        if poll(&mut other).is_some() {
+            return ended;
+        }
+        held =
+            poll(&mut crowd.pop_front().expect("the other owner is served before the last")).expect("served");
+    }
+    CROWD
 }
 
 fn expect_lease(answer: LeaseAnswer) -> SlotGuard {

@@ -28,7 +28,7 @@ mod sync {
 use std::{pin::pin, task::Poll};
 
 use greenroom_core::{
-    InstanceId,
+    InstanceId, Owner,
     lease::{Ledger, RestartOutlook, SlotRequest, Strategy},
 };
 use shuttle::{
@@ -59,7 +59,7 @@ fn queue(instances: usize) -> std::sync::Arc<Queue> {
 }
 
 fn lease(queue: &std::sync::Arc<Queue>, key: Option<u32>) -> Result<SlotGuard, Refusal> {
-    match queue.request(SlotRequest { key: key.map(InstanceId), ..SlotRequest::default() }) {
+    match queue.request(SlotRequest { key: key.map(InstanceId), ..SlotRequest::any(&Owner::local()) }) {
         LeaseAnswer::Leased(lease) => Ok(lease),
         LeaseAnswer::Waits(waiting) => block_on(waiting),
         LeaseAnswer::Refused(why) => Err(why),
@@ -104,7 +104,9 @@ fn departed_waiter_keeps_no_slot() {
         let leaver = {
             let queue = queue.clone();
             thread::spawn(move || {
-                let LeaseAnswer::Waits(waiting) = queue.request(SlotRequest::default()) else { return };
+                let LeaseAnswer::Waits(waiting) = queue.request(SlotRequest::any(&Owner::local())) else {
+                    return;
+                };
                 let mut waiting = pin!(waiting);
                 // Poll once, then leave.
                 block_on(std::future::poll_fn(|context| {

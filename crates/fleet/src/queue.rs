@@ -100,7 +100,7 @@ impl Queue {
             SlotAnswer::Leased(lease_id) => LeaseAnswer::Leased(self.guard(lease_id)),
             SlotAnswer::Refused(why) => LeaseAnswer::Refused(Refusal::Refused(why)),
             SlotAnswer::Wait(waiter) => {
-                state.waiters.insert(waiter, WaiterState::Waits(None));
+                state.waiters.insert(waiter.clone(), WaiterState::Waits(None));
                 LeaseAnswer::Waits(SlotWaiter { queue: self.clone(), id: waiter })
             }
         }
@@ -160,12 +160,12 @@ impl Queue {
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        let waiting: Vec<_> = state.waiters.keys().copied().collect();
+        let waiting: Vec<_> = state.waiters.keys().cloned().collect();
         let mut wakers = Vec::new();
         for waiter in waiting {
             // A granted slot stays granted: its waiter is about to take it.
             if matches!(state.waiters.get(&waiter), Some(WaiterState::Waits(_))) {
-                state.ledger.remove_waiter(waiter);
+                state.ledger.remove_waiter(&waiter);
                 wakers.extend(state.set_outcome(waiter, WaiterState::Refused(Refusal::Closed)));
             }
         }
@@ -220,7 +220,7 @@ impl SlotWaiter {
     /// The waiter's position, and how many wait in all; `None` once the waiter has its outcome.
     pub(crate) fn queue_position(&self) -> Option<(usize, usize)> {
         let state = self.queue.lock();
-        Some((state.ledger.queue_position(self.id)?, state.ledger.waiting()))
+        Some((state.ledger.queue_position(&self.id)?, state.ledger.waiting()))
     }
 }
 
@@ -231,7 +231,7 @@ impl Future for SlotWaiter {
         let mut state = self.queue.lock();
         match state.waiters.remove(&self.id) {
             Some(WaiterState::Waits(_)) => {
-                state.waiters.insert(self.id, WaiterState::Waits(Some(context.waker().clone())));
+                state.waiters.insert(self.id.clone(), WaiterState::Waits(Some(context.waker().clone())));
                 Poll::Pending
             }
             Some(WaiterState::Granted(lease_id)) => Poll::Ready(Ok(self.queue.guard(lease_id))),
@@ -248,7 +248,7 @@ impl SlotWaiter {
         let mut state = self.queue.lock();
         match state.waiters.remove(&self.id)? {
             WaiterState::Waits(_) => {
-                state.ledger.remove_waiter(self.id);
+                state.ledger.remove_waiter(&self.id);
                 None
             }
             WaiterState::Granted(lease_id) => {

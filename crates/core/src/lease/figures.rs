@@ -1,13 +1,14 @@
 //! Read-only views of a ledger.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::{
     Figures, LeaseId, Ledger, WaiterId,
     instance_slots::{InstanceSlots, Phase, Slot},
     ledger::{index, instance_id},
+    line::Line,
 };
-use crate::id::InstanceId;
+use crate::id::{InstanceId, Owner};
 
 impl Ledger {
     pub fn figures(&self) -> Figures {
@@ -80,7 +81,7 @@ impl Ledger {
 
     /// Whether this waiter will get a slot even if no other caller gives one back: an instance starts, or
     /// the internal use of a slot is about to end.
-    pub fn has_room_coming(&self, waiter: WaiterId) -> bool {
+    pub fn has_room_coming(&self, waiter: &WaiterId) -> bool {
         let is_made = |instance: &InstanceSlots| instance.phase == Phase::Starting || instance.internal > 0;
         match waiter.key {
             Some(id) => self.instance(id).is_some_and(is_made),
@@ -91,18 +92,30 @@ impl Ledger {
         }
     }
 
-    /// A waiter's position in the line: 1 is served next. Counts the waiters that could be served before it.
-    pub fn queue_position(&self, waiter: WaiterId) -> Option<usize> {
-        let earlier = |waiters: &BTreeSet<WaiterId>| waiters.range(..waiter).count();
-        match waiter.key {
-            Some(id) => {
-                let own = &self.instance(id)?.waiters;
-                own.contains(&waiter).then(|| 1 + earlier(own) + earlier(&self.waiters))
+    /// A waiter's position in the line: 1 is served next. Counts the waiters that could be served before it: those of its
+    /// owner that came earlier, and of every other owner as many, because owners take turns.
+    pub fn queue_position(&self, waiter: &WaiterId) -> Option<usize> {
+        let lines: Vec<&Line> = match waiter.key {
+            Some(id) => vec![&self.waiters, &self.instance(id)?.waiters],
+            None => {
+                let keyed = self.instances.iter().flatten().map(|instance| &instance.waiters);
+                std::iter::once(&self.waiters).chain(keyed.filter(|line| line.len() > 0)).collect()
             }
-            None => self.waiters.contains(&waiter).then(|| {
-                let keyed = self.instances.iter().flatten().map(|instance| earlier(&instance.waiters));
-                1 + earlier(&self.waiters) + keyed.sum::<usize>()
-            }),
+        };
+        if !lines.iter().any(|line| line.contains(waiter)) {
+            return None;
         }
+        let own: usize = lines.iter().map(|line| line.ahead_of(waiter)).sum();
+        // The first waiter of each owner, and how many it has.
+        let mut owners: BTreeMap<&Owner, (&WaiterId, usize)> = BTreeMap::new();
+        for (head, waiting) in lines.into_iter().flat_map(Line::heads_and_counts) {
+            let (first, count) = owners.entry(&head.owner).or_insert((head, 0));
+            *first = head.min(*first);
+            *count += waiting;
+        }
+        let (own_head, _) = owners.remove(&waiter.owner)?;
+        let turns = |head| own + usize::from(self.turn_of(head) < self.turn_of(own_head));
+        let others: usize = owners.into_values().map(|(head, waiting)| waiting.min(turns(head))).sum();
+        Some(1 + own + others)
     }
 }

@@ -1,14 +1,15 @@
 //! Granting leases: a caller that requests a slot gets a free one or joins the queue, and a slot that comes back is granted
-//! to the waiter that has waited longest for it.
+//! to a waiter: owners take turns, and each owner's waiters are served in the order in which they came.
 
 use super::{
     Grant, LeaseId, Ledger, SlotAnswer, SlotRequest, Strategy, WaiterId,
     instance_slots::{Phase, Slot, SlotHolder},
     ledger::{index, instance_id},
 };
-use crate::id::InstanceId;
+use crate::id::{InstanceId, Owner};
 
-/// How many callers' last slots the ledger remembers, at some 50 bytes each. A forgotten caller gets any slot.
+/// How many callers' last slots, and how many owners' latest leases, the ledger remembers, at some 50 bytes each. A
+/// forgotten caller gets any slot, and a forgotten owner has the next turn.
 const REMEMBERED_MAX: usize = 4096;
 
 impl Ledger {
@@ -17,30 +18,30 @@ impl Ledger {
         if let Some(refused) = self.refusal(request.key) {
             return SlotAnswer::Refused(refused);
         }
-        if let Some((instance, slot)) = self.choose(request) {
-            return SlotAnswer::Leased(self.lease(instance, slot, request.caller));
+        if let Some((instance, slot)) = self.choose(&request) {
+            return SlotAnswer::Leased(self.lease(instance, slot, &request.owner, request.caller));
         }
-        let waiter = WaiterId { ticket: self.next_ticket, key: request.key };
+        let waiter = WaiterId { ticket: self.next_ticket, key: request.key, owner: request.owner };
         self.next_ticket += 1;
-        self.wait(waiter);
+        self.wait(waiter.clone());
         SlotAnswer::Wait(waiter)
     }
 
     /// Requests a slot again for a waiter whose granted slot turned out to be unusable. The waiter keeps its
-    /// ticket, so it goes before all later waiters.
+    /// ticket, so it goes before all later waiters of its owner.
     pub fn request_again(&mut self, waiter: WaiterId) -> SlotAnswer {
         if let Some(refused) = self.refusal(waiter.key) {
             return SlotAnswer::Refused(refused);
         }
-        if let Some((instance, slot)) = self.choose(SlotRequest { key: waiter.key, ..SlotRequest::default() })
-        {
-            return SlotAnswer::Leased(self.lease(instance, slot, None));
+        let request = SlotRequest { key: waiter.key, ..SlotRequest::any(&waiter.owner) };
+        if let Some((instance, slot)) = self.choose(&request) {
+            return SlotAnswer::Leased(self.lease(instance, slot, &waiter.owner, None));
         }
-        self.wait(waiter);
+        self.wait(waiter.clone());
         SlotAnswer::Wait(waiter)
     }
 
-    /// Returns a slot. The waiter that has waited longest for it gets it.
+    /// Returns a slot. The waiter whose turn it is gets it.
     pub fn release(&mut self, lease: LeaseId) -> Option<Grant> {
         let at = index(lease.instance);
         let instance = self.instances.get_mut(at)?.as_mut()?;
@@ -64,24 +65,35 @@ impl Ledger {
         self.grant_next(at)
     }
 
-    /// Hands a free slot of the instance to the waiter that has waited longest for it.
+    /// Hands a free slot of the instance to the waiter whose turn it is.
     pub(super) fn grant_next(&mut self, at: usize) -> Option<Grant> {
         let id = instance_id(at)?;
         let slot = self.free.first_of(at)?;
-        let instance = self.instances.get_mut(at)?.as_mut()?;
-        let waiter = match (self.waiters.first(), instance.waiters.first()) {
-            (Some(any), Some(keyed)) if any < keyed => self.waiters.pop_first(),
-            (_, Some(_)) => instance.waiters.pop_first(),
-            (Some(_), None) => self.waiters.pop_first(),
-            (None, None) => None,
-        }?;
-        self.waiting -= 1;
-        Some(Grant { waiter, lease: self.lease(id, slot, None) })
+        let waiter = self.next_waiter(at)?.clone();
+        let left_line = match waiter.key {
+            None => self.waiters.remove(&waiter),
+            Some(_) => self.instance_mut(id)?.waiters.remove(&waiter),
+        };
+        self.waiting -= usize::from(left_line);
+        let lease = self.lease(id, slot, &waiter.owner, None);
+        Some(Grant { waiter, lease })
+    }
+
+    /// The waiter that gets the next slot of this instance: of the owners that have a waiter for it, the one whose latest
+    /// lease is longest ago; of that owner's waiters, the one that came first.
+    fn next_waiter(&self, at: usize) -> Option<&WaiterId> {
+        let keyed = self.instances.get(at)?.as_ref()?.waiters.heads();
+        self.waiters.heads().chain(keyed).min_by_key(|waiter| self.turn_of(waiter))
+    }
+
+    /// The order in which the first waiters of owners are served: by their owner's latest lease, then by arrival.
+    pub(super) fn turn_of(&self, waiter: &WaiterId) -> (u64, u64) {
+        (self.last_leases.get(&waiter.owner).copied().unwrap_or_default(), waiter.ticket)
     }
 
     /// Chooses a free slot for the request. That passes over no waiter: [`Ledger::release`] would have granted the
     /// slot to a waiter that could use it.
-    pub(super) fn choose(&mut self, request: SlotRequest) -> Option<(InstanceId, usize)> {
+    pub(super) fn choose(&mut self, request: &SlotRequest) -> Option<(InstanceId, usize)> {
         if let Some(id) = request.key {
             let preferred =
                 request.prefer.filter(|(instance, slot)| *instance == id && self.is_free(id, *slot));
@@ -107,9 +119,16 @@ impl Ledger {
         })
     }
 
-    pub(super) fn lease(&mut self, id: InstanceId, slot: usize, caller: Option<u64>) -> LeaseId {
+    pub(super) fn lease(
+        &mut self,
+        id: InstanceId,
+        slot: usize,
+        owner: &Owner,
+        caller: Option<u64>,
+    ) -> LeaseId {
         self.free.take(index(id), slot);
         let lease = self.mark(id, slot, SlotHolder::Caller);
+        self.end_turn(owner, lease.serial);
         if let Some(caller) = caller {
             self.remember(caller, lease);
         }
@@ -140,7 +159,7 @@ impl Ledger {
     pub(super) fn wait(&mut self, waiter: WaiterId) {
         self.waiting += 1;
         match waiter.key {
-            None => drop(self.waiters.insert(waiter)),
+            None => self.waiters.insert(waiter),
             Some(id) => {
                 if let Some(instance) = self.instance_mut(id) {
                     instance.waiters.insert(waiter);
@@ -152,6 +171,18 @@ impl Ledger {
             }
         }
         self.start_if_short();
+    }
+
+    /// Notes that the owner got a lease: its next turn comes after those of all other owners that wait.
+    fn end_turn(&mut self, owner: &Owner, serial: u64) {
+        if let Some(last) = self.last_leases.get_mut(owner) {
+            *last = serial;
+            return;
+        }
+        if self.last_leases.len() >= REMEMBERED_MAX {
+            self.last_leases.clear();
+        }
+        self.last_leases.insert(owner.clone(), serial);
     }
 
     /// Remembers which slot a caller got, for [`Strategy::Sticky`].

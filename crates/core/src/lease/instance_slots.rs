@@ -1,9 +1,7 @@
 //! What the ledger knows of an instance: its phase, the holders of its slots, and the waiters that want no other
 //! instance.
 
-use std::collections::BTreeSet;
-
-use super::WaiterId;
+use super::line::Line;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -45,7 +43,7 @@ pub(super) struct InstanceSlots {
     pub(super) leased: usize,
     pub(super) internal: usize,
     /// The waiters that want this instance and no other.
-    pub(super) waiters: BTreeSet<WaiterId>,
+    pub(super) waiters: Line,
 }
 
 impl InstanceSlots {

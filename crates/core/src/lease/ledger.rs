@@ -7,8 +7,9 @@ use super::{
     InternalSlot, LeaseId, LeaseRefused, Strategy, WaiterId,
     free::FreeSlots,
     instance_slots::{InstanceSlots, Phase, Slot, SlotHolder},
+    line::Line,
 };
-use crate::id::InstanceId;
+use crate::id::{InstanceId, Owner};
 
 #[derive(Debug)]
 pub struct Ledger {
@@ -17,10 +18,10 @@ pub struct Ledger {
     pub(super) instances: Vec<Option<InstanceSlots>>,
     pub(super) free: FreeSlots,
     /// The waiters that accept a slot of any instance.
-    pub(super) waiters: BTreeSet<WaiterId>,
+    pub(super) waiters: Line,
     /// How many wait in all: for any slot, and for certain instances.
     pub(super) waiting: usize,
-    /// The number of the next waiter or lease.
+    /// The number of the next waiter or lease; the first is 1.
     pub(super) next_ticket: u64,
     pub(super) cold: BTreeSet<usize>,
     /// How many slots the instances have that are being started.
@@ -29,6 +30,8 @@ pub struct Ledger {
     /// How many instances may still lease something.
     pub(super) leasable: usize,
     pub(super) last_slots: HashMap<u64, (InstanceId, usize)>,
+    /// The serial number of each owner's latest lease: the owner with the lowest is served next.
+    pub(super) last_leases: HashMap<Owner, u64>,
 }
 
 impl Ledger {
@@ -37,14 +40,15 @@ impl Ledger {
             strategy,
             instances: Vec::new(),
             free: FreeSlots::default(),
-            waiters: BTreeSet::new(),
+            waiters: Line::default(),
             waiting: 0,
-            next_ticket: 0,
+            next_ticket: 1,
             cold: BTreeSet::new(),
             starting_slots: 0,
             to_start: VecDeque::new(),
             leasable: 0,
             last_slots: HashMap::new(),
+            last_leases: HashMap::new(),
         }
     }
 
@@ -93,10 +97,10 @@ impl Ledger {
     }
 
     /// Removes a waiter that gave up.
-    pub fn remove_waiter(&mut self, waiter: WaiterId) {
+    pub fn remove_waiter(&mut self, waiter: &WaiterId) {
         let left = match waiter.key {
-            None => self.waiters.remove(&waiter),
-            Some(id) => self.instance_mut(id).is_some_and(|instance| instance.waiters.remove(&waiter)),
+            None => self.waiters.remove(waiter),
+            Some(id) => self.instance_mut(id).is_some_and(|instance| instance.waiters.remove(waiter)),
         };
         if left {
             self.waiting -= 1;
@@ -110,7 +114,7 @@ impl Ledger {
 
     /// Refuses all waiters for any slot, because starting an instance cannot serve them.
     pub fn refuse_all(&mut self) -> Vec<WaiterId> {
-        let refused = std::mem::take(&mut self.waiters);
+        let refused = self.waiters.take_all();
         self.waiting -= refused.len();
         refused.into_iter().collect()
     }

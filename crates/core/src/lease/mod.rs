@@ -1,25 +1,29 @@
 //! The lease ledger: which slots of which instances are leased, and who waits. A pure state machine; the fleet wraps it
 //! with a mutex and wakers.
 //!
-//! A slot that comes back goes to the waiter that has waited longest among those that accept it: a waiter wants a slot
-//! of any instance, or of one instance only. No waiter overtakes another. The ledger leases slots of running instances
-//! only. When an instance is gone its leases are void, and the ledger ignores those that callers still return.
-//! Instances that are not needed yet are cold, and the ledger says when to start one.
+//! A waiter wants a slot of any instance, or of one instance only. A slot that comes back goes to one of the waiters that
+//! accept it: to the owner whose last lease is longest ago, and among the waiters of that owner to the one that has waited
+//! longest. So owners are served in turn, however many waiters each has, and no waiter overtakes another of its
+//! owner. The ledger leases slots of running instances only. When an instance is gone its leases are void, and the
+//! ledger ignores those that callers still return. Instances that are not needed yet are cold, and the ledger says when to
+//! start one.
 //!
-//! Requesting a slot, returning it and giving up cost about the same however many instances and waiters there are.
+//! Requesting a slot, returning it and giving up cost about the same however many instances and waiters there are. The
+//! cost grows with the number of owners that wait at the same time.
 
 mod figures;
 mod free;
 mod grant;
 mod instance_slots;
 mod ledger;
+mod line;
 mod phases;
 #[cfg(test)]
 mod random;
 #[cfg(test)]
 mod tests;
 
-use crate::id::InstanceId;
+use crate::id::{InstanceId, Owner};
 
 pub use self::{free::SLOTS_MAX, ledger::Ledger};
 
@@ -43,22 +47,37 @@ pub enum Strategy {
 }
 
 /// A waiter in the queue. An earlier waiter has the smaller id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WaiterId {
     ticket: u64,
     /// The only instance whose slots the waiter accepts; `None` for any.
     key: Option<InstanceId>,
+    owner: Owner,
 }
 
 /// What a caller asks for.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone)]
 pub struct SlotRequest {
+    /// Who the caller belongs to.
+    pub owner: Owner,
     /// The only instance whose slots the caller accepts; `None` for any.
     pub key: Option<InstanceId>,
     /// The slot that the caller gets if it is free.
     pub prefer: Option<(InstanceId, usize)>,
     /// The caller, for [`Strategy::Sticky`].
     pub caller: Option<u64>,
+}
+
+impl SlotRequest {
+    /// A request for any slot.
+    pub fn any(owner: &Owner) -> Self {
+        Self { owner: owner.clone(), key: None, prefer: None, caller: None }
+    }
+
+    /// A request for a slot of this instance.
+    pub fn keyed(owner: &Owner, instance: InstanceId) -> Self {
+        Self { key: Some(instance), ..Self::any(owner) }
+    }
 }
 
 /// A leased slot.
@@ -71,7 +90,7 @@ pub struct LeaseId {
 }
 
 /// The result of a request for a slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlotAnswer {
     Leased(LeaseId),
     /// All slots are leased: wait for a [`Grant`].
@@ -93,7 +112,7 @@ pub enum LeaseRefused {
 }
 
 /// A slot handed to a waiter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     pub waiter: WaiterId,
     pub lease: LeaseId,

@@ -1,12 +1,11 @@
 //! Changes the phases of instances: adds, starts, loses, drains and removes them. Each change returns which waiters it
 //! serves and which it refuses.
 
-use std::collections::BTreeSet;
-
 use super::{
     Changes, INSTANCES_MAX, LeaseRefused, Ledger, RestartOutlook, SLOTS_MAX, WaiterId,
     instance_slots::{InstanceSlots, Phase, Slot},
     ledger::{index, instance_id},
+    line::Line,
 };
 use crate::id::InstanceId;
 
@@ -22,7 +21,7 @@ impl Ledger {
             slots: vec![Slot::Free; slots],
             leased: 0,
             internal: 0,
-            waiters: BTreeSet::new(),
+            waiters: Line::default(),
         };
         if at == self.instances.len() {
             self.instances.push(None);
@@ -231,7 +230,7 @@ impl Ledger {
         why: LeaseRefused,
     ) -> Vec<(WaiterId, LeaseRefused)> {
         let Some(instance) = self.instance_mut(id) else { return Vec::new() };
-        let refused = std::mem::take(&mut instance.waiters);
+        let refused = instance.waiters.take_all();
         self.waiting -= refused.len();
         refused.into_iter().map(|waiter| (waiter, why)).collect()
     }

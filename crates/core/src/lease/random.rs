@@ -1,6 +1,6 @@
 //! Runs the ledger through random orders of events and compares it with a plain model of waiters and free slots: no
-//! slot is leased twice, no waiter is passed over or waits while a slot is free, a dead instance leases nothing, the
-//! counts add up.
+//! slot is leased twice, owners take turns, no waiter is passed over or waits while a slot is free, a dead instance leases
+//! nothing, the counts add up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ use super::{
     Changes, Grant, InternalSlot, LeaseId, Ledger, RestartOutlook, SlotAnswer, SlotRequest, Strategy,
     WaiterId,
 };
-use crate::id::InstanceId;
+use crate::id::{InstanceId, Owner};
 
 #[derive(Debug, Clone)]
 enum LedgerEvent {
-    Ask { key: Option<u32>, caller: Option<u64> },
+    Ask { owner: u8, key: Option<u32>, caller: Option<u64> },
     GiveBack(usize),
     Forget(usize),
     Start,
@@ -37,7 +37,7 @@ enum LedgerEvent {
 fn event() -> impl Generator<Value = LedgerEvent> {
     let id = 0..4_u32;
     prop_oneof![
-        8 => (prop::option::weighted(0.3, id.clone()), prop::option::of(0..3_u64)).prop_map(|(key, caller)| LedgerEvent::Ask { key, caller }),
+        8 => (0..3_u8, prop::option::weighted(0.3, id.clone()), prop::option::of(0..3_u64)).prop_map(|(owner, key, caller)| LedgerEvent::Ask { owner, key, caller }),
         8 => any::<usize>().prop_map(LedgerEvent::GiveBack),
         2 => any::<usize>().prop_map(LedgerEvent::Forget),
         3 => Just(LedgerEvent::Start),
@@ -69,6 +69,8 @@ struct LedgerModel {
     /// The valid leases, each with whether it is for internal use.
     leases: Vec<(LeaseId, bool)>,
     waiting: BTreeSet<WaiterId>,
+    /// The owners that had a lease, the one with the latest lease last.
+    turns: Vec<Owner>,
     to_start: Vec<InstanceId>,
 }
 
@@ -82,6 +84,11 @@ impl LedgerModel {
         }
     }
 
+    fn end_turn(&mut self, owner: &Owner) {
+        self.turns.retain(|other| other != owner);
+        self.turns.push(owner.clone());
+    }
+
     fn take(&mut self, lease: LeaseId, internal: bool) {
         let open = self.instances.get(&lease.instance.0).map(|(state, _)| *state);
         assert_eq!(open, Some(ModelInstance::Open), "only a running instance leases slots");
@@ -91,11 +98,15 @@ impl LedgerModel {
         self.leases.push((lease, internal));
     }
 
-    fn grant(&mut self, grant: Grant) {
+    fn grant(&mut self, grant: &Grant) {
         let id = grant.lease.instance;
         let could = |waiter: &&WaiterId| waiter.key.is_none_or(|key| key == id);
-        assert_eq!(self.waiting.iter().find(could), Some(&grant.waiter), "passed over");
+        // `None`, for an owner that never had a lease, comes first.
+        let turn = |waiter: &&WaiterId| self.turns.iter().position(|owner| *owner == waiter.owner);
+        let next = self.waiting.iter().filter(could).min_by_key(|waiter| (turn(waiter), waiter.ticket));
+        assert_eq!(next, Some(&grant.waiter), "passed over");
         self.waiting.remove(&grant.waiter);
+        self.end_turn(&grant.waiter.owner);
         self.take(grant.lease, false);
     }
 
@@ -103,7 +114,7 @@ impl LedgerModel {
         for (waiter, _) in changes.refused {
             assert!(self.waiting.remove(&waiter), "refused twice, or not waiting: {waiter:?}");
         }
-        changes.granted.into_iter().for_each(|grant| self.grant(grant));
+        changes.granted.iter().for_each(|grant| self.grant(grant));
     }
 
     fn end(&mut self, id: u32, state: ModelInstance) {
@@ -120,7 +131,7 @@ impl LedgerModel {
                 None => self.instances.keys().map(|id| self.free_in(*id)).sum(),
             };
             assert_eq!(free, 0, "{waiter:?} waits for what is free");
-            assert!(ledger.queue_position(*waiter).is_some());
+            assert!(ledger.queue_position(waiter).is_some());
         }
         let figures = ledger.figures();
         assert_eq!(figures.waiting, self.waiting.len());
@@ -142,9 +153,12 @@ fn run(strategy: Strategy, events: Vec<LedgerEvent>) {
     let mut model = LedgerModel::default();
     for event in events {
         match event {
-            LedgerEvent::Ask { key, caller } => {
-                match ledger.request(SlotRequest { key: key.map(InstanceId), prefer: None, caller }) {
+            LedgerEvent::Ask { owner, key, caller } => {
+                let owner = Owner::new(&format!("owner {owner}"));
+                let request = SlotRequest { key: key.map(InstanceId), caller, ..SlotRequest::any(&owner) };
+                match ledger.request(request) {
                     SlotAnswer::Leased(lease) => {
+                        model.end_turn(&owner);
                         assert!(key.is_none_or(|key| key == lease.instance.0));
                         model.take(lease, false);
                     }
@@ -157,15 +171,15 @@ fn run(strategy: Strategy, events: Vec<LedgerEvent>) {
             LedgerEvent::GiveBack(which) if !model.leases.is_empty() => {
                 let (lease, _) = model.leases.swap_remove(which % model.leases.len());
                 if let Some(grant) = ledger.release(lease) {
-                    model.grant(grant);
+                    model.grant(&grant);
                 }
-                assert_eq!(ledger.release(lease).map(|grant| model.grant(grant)), None, "returned twice");
+                assert_eq!(ledger.release(lease).map(|grant| model.grant(&grant)), None, "returned twice");
             }
             LedgerEvent::Forget(which) if !model.waiting.is_empty() => {
-                let waiter = *model.waiting.iter().nth(which % model.waiting.len()).unwrap();
+                let waiter = model.waiting.iter().nth(which % model.waiting.len()).unwrap().clone();
                 model.waiting.remove(&waiter);
-                ledger.remove_waiter(waiter);
-                ledger.remove_waiter(waiter);
+                ledger.remove_waiter(&waiter);
+                ledger.remove_waiter(&waiter);
             }
             LedgerEvent::Start => {
                 while let Some(id) = ledger.take_start() {
@@ -262,7 +276,7 @@ fn every_waiter_is_served(mut ledger: Ledger, mut model: LedgerModel) {
         }
         let Some((lease, _)) = model.leases.pop() else { break };
         if let Some(grant) = ledger.release(lease) {
-            model.grant(grant);
+            model.grant(&grant);
         }
         model.check(&ledger);
     }

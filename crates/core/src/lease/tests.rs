@@ -20,17 +20,27 @@ fn elastic(instances: usize, slots: usize) -> Ledger {
 }
 
 fn any(ledger: &mut Ledger) -> SlotAnswer {
-    ledger.request(SlotRequest::default())
+    ledger.request(SlotRequest::any(&Owner::local()))
+}
+
+fn any_of(ledger: &mut Ledger, owner: &str) -> SlotAnswer {
+    ledger.request(SlotRequest::any(&Owner::new(owner)))
 }
 
 fn keyed(ledger: &mut Ledger, id: u32) -> SlotAnswer {
-    ledger.request(SlotRequest { key: Some(InstanceId(id)), ..SlotRequest::default() })
+    keyed_of(ledger, "local", id)
+}
+
+fn keyed_of(ledger: &mut Ledger, owner: &str, id: u32) -> SlotAnswer {
+    ledger.request(SlotRequest::keyed(&Owner::new(owner), InstanceId(id)))
 }
 
 #[track_caller]
 fn leased(asked: SlotAnswer) -> LeaseId {
-    let SlotAnswer::Leased(lease) = asked else { panic!("{asked:?}") };
-    lease
+    match asked {
+        SlotAnswer::Leased(lease) => lease,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[track_caller]
@@ -81,7 +91,7 @@ fn least_used_takes_the_emptiest_instance() {
 fn sticky_gives_a_caller_its_last_slot() {
     let mut ledger = ledger(Strategy::Sticky, 3, 1);
     let as_caller = |ledger: &mut Ledger, caller| {
-        leased(ledger.request(SlotRequest { caller: Some(caller), ..SlotRequest::default() }))
+        leased(ledger.request(SlotRequest { caller: Some(caller), ..SlotRequest::any(&Owner::local()) }))
     };
     let one = as_caller(&mut ledger, 1);
     let two = as_caller(&mut ledger, 2);
@@ -97,7 +107,8 @@ fn sticky_gives_a_caller_its_last_slot() {
 #[test]
 fn free_preferred_slot_is_leased() {
     let mut ledger = ledger(Strategy::Fifo, 2, 2);
-    let prefer = |id, slot| SlotRequest { prefer: Some((InstanceId(id), slot)), ..SlotRequest::default() };
+    let prefer =
+        |id, slot| SlotRequest { prefer: Some((InstanceId(id), slot)), ..SlotRequest::any(&Owner::local()) };
     let named = leased(ledger.request(prefer(1, 1)));
     assert_eq!((named.instance.0, named.slot), (1, 1));
     assert_eq!(leased(ledger.request(prefer(1, 1))).instance.0, 0, "it is taken");
@@ -113,7 +124,8 @@ fn instances_start_only_when_others_are_full() {
     assert_eq!((ledger.take_start(), ledger.take_start()), (Some(InstanceId(0)), None));
     let third = waits(any(&mut ledger));
     assert_eq!((ledger.take_start(), ledger.take_start()), (Some(InstanceId(1)), None));
-    let granted: Vec<_> = ledger.started(InstanceId(0)).granted.iter().map(|grant| grant.waiter).collect();
+    let granted: Vec<_> =
+        ledger.started(InstanceId(0)).granted.iter().map(|grant| grant.waiter.clone()).collect();
     assert_eq!(granted, waiters);
     assert_eq!(ledger.started(InstanceId(1)).granted[0].waiter, third);
     assert_eq!(leased(any(&mut ledger)).instance.0, 1);
@@ -128,8 +140,8 @@ fn departed_waiter_starts_no_instance() {
     assert_eq!(ledger.take_start(), Some(InstanceId(0)));
     let second = waits(any(&mut ledger));
     assert_eq!(ledger.take_start(), Some(InstanceId(1)));
-    ledger.remove_waiter(first);
-    ledger.remove_waiter(second);
+    ledger.remove_waiter(&first);
+    ledger.remove_waiter(&second);
     ledger.lost(InstanceId(0), RestartOutlook::OnDemand);
     assert_eq!((ledger.take_start(), ledger.figures().waiting), (None, 0));
 }
@@ -141,11 +153,11 @@ fn waiters_are_served_in_order() {
     let lease = leased(any(&mut ledger));
     let [first, second, third] = [0; 3].map(|_| waits(any(&mut ledger)));
     assert_eq!(
-        [first, second, third].map(|waiter| ledger.queue_position(waiter)),
+        [&first, &second, &third].map(|waiter| ledger.queue_position(waiter)),
         [Some(1), Some(2), Some(3)]
     );
-    ledger.remove_waiter(second);
-    assert_eq!(ledger.queue_position(third), Some(2));
+    ledger.remove_waiter(&second);
+    assert_eq!(ledger.queue_position(&third), Some(2));
     let grant = ledger.release(lease).unwrap();
     assert_eq!(grant.waiter, first);
     let grant = ledger.release(grant.lease).unwrap();
@@ -163,7 +175,7 @@ fn keyed_and_unkeyed_waiters_are_served_in_order() {
     let takes_any = waits(any(&mut ledger));
     let wants_1 = waits(keyed(&mut ledger, 1));
     let takes_any_too = waits(any(&mut ledger));
-    assert_eq!(ledger.queue_position(wants_1), Some(2));
+    assert_eq!(ledger.queue_position(&wants_1), Some(2));
     let first = ledger.release(leases[1]).unwrap();
     assert_eq!(first.waiter, takes_any, "it came before the one who wants this instance");
     let second = ledger.release(leases[0]).unwrap();
@@ -180,9 +192,55 @@ fn waiter_with_an_unusable_slot_is_served_first() {
     let [first, second] = [0; 2].map(|_| waits(any(&mut ledger)));
     assert_eq!(ledger.release(leases[0]).unwrap().waiter, first);
     ledger.lost(InstanceId(0), RestartOutlook::Soon);
-    assert_eq!(ledger.request_again(first), SlotAnswer::Wait(first));
+    assert_eq!(ledger.request_again(first.clone()), SlotAnswer::Wait(first.clone()));
     assert_eq!(ledger.release(leases[1]).unwrap().waiter, first);
     assert_eq!(ledger.started(InstanceId(0)).granted[0].waiter, second);
+}
+
+/// An owner with a thousand waiters delays another owner's first waiter by no lease but those that are out, whatever
+/// instance the waiters want; each owner's own waiters keep their order.
+#[test]
+fn owners_take_turns() {
+    let mut ledger = ledger(Strategy::Fifo, 1, 1);
+    let mut lease = leased(any_of(&mut ledger, "many"));
+    let many: Vec<_> = (0..1_000)
+        .map(|n| match n % 2 {
+            0 => waits(any_of(&mut ledger, "many")),
+            _ => waits(keyed_of(&mut ledger, "many", 0)),
+        })
+        .collect();
+    let few = [waits(keyed_of(&mut ledger, "few", 0)), waits(any_of(&mut ledger, "few"))];
+    let one = waits(any_of(&mut ledger, "one"));
+    assert_eq!(few.each_ref().map(|waiter| ledger.queue_position(waiter)), [Some(1), Some(4)]);
+    assert_eq!(ledger.queue_position(&many[999]), Some(1_003));
+    let mut granted = Vec::new();
+    while let Some(grant) = ledger.release(lease) {
+        granted.push(grant.waiter);
+        lease = grant.lease;
+    }
+    let expected = [&few[0], &one, &many[0], &few[1], &many[1], &many[2], &many[3]];
+    assert_eq!(granted.iter().take(7).collect::<Vec<_>>(), expected);
+    assert_eq!(granted.len(), 1_003);
+    assert!(granted.iter().filter(|waiter| waiter.owner == Owner::new("many")).is_sorted());
+}
+
+/// An owner that holds leases and asks for the next slot as soon as it has one gets no more turns than another owner.
+#[test]
+fn owner_that_asks_again_at_once_waits_for_its_turn() {
+    let mut ledger = ledger(Strategy::Fifo, 1, 2);
+    let mut leases = vec![leased(any_of(&mut ledger, "eager")), leased(any_of(&mut ledger, "eager"))];
+    waits(any_of(&mut ledger, "eager"));
+    (0..50).for_each(|_| drop(waits(any_of(&mut ledger, "patient"))));
+    let mut turns = Vec::new();
+    for _ in 0..20 {
+        let grant = ledger.release(leases.remove(0)).unwrap();
+        if grant.waiter.owner == Owner::new("eager") {
+            waits(any_of(&mut ledger, "eager"));
+        }
+        turns.push(grant.waiter.owner);
+        leases.push(grant.lease);
+    }
+    assert_eq!(turns.iter().filter(|owner| **owner == Owner::new("patient")).count(), 10, "{turns:?}");
 }
 
 /// An instance that is gone leases nothing, its leases are void, and waiters that want only it are refused at once;
@@ -251,7 +309,7 @@ fn draining_instance_can_be_reopened() {
     ledger.drain(InstanceId(0), true);
     let waiter = waits(any(&mut ledger));
     let Changes { granted, refused } = ledger.reopen(InstanceId(0));
-    assert_eq!((granted.len(), granted[0].waiter, refused.len()), (1, waiter, 0));
+    assert_eq!((granted.len(), &granted[0].waiter, refused.len()), (1, &waiter, 0));
     assert!(ledger.is_valid(out) && granted[0].lease.slot != out.slot);
     waits(any(&mut ledger));
     assert_eq!(ledger.release(out).map(|grant| grant.lease.slot), Some(out.slot));
@@ -280,7 +338,7 @@ fn unresponsive_instance_leases_nothing() {
     assert_eq!(ledger.release(kept), None);
     assert!(!ledger.retire(InstanceId(0)));
     let granted = ledger.responds_again(InstanceId(0)).granted;
-    assert_eq!(granted.iter().map(|grant| grant.waiter).collect::<Vec<_>>(), [keyed_waiter, waiter]);
+    assert_eq!(granted.iter().map(|grant| &grant.waiter).collect::<Vec<_>>(), [&keyed_waiter, &waiter]);
     assert_eq!(ledger.responds_again(InstanceId(0)), Changes::default(), "it leases already");
 
     // An instance that was drained or lost meanwhile stays drained or lost when it answers.

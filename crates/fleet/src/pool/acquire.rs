@@ -107,8 +107,9 @@ impl Acquire<'_> {
                 key.map_or_else(|| instances.first_instance_slot(), |id| instances.instance_slot(id));
             let spare_suits = instance_slot
                 .is_some_and(|instance_slot| instance_slot.engine().spare_suits(self.request.agent.as_ref()));
-            let answer = match waiter_id {
+            let answer = match waiter_id.clone() {
                 None => instances.queue.request(SlotRequest {
+                    owner: self.request.owner.clone(),
                     key,
                     prefer: self.pool.idle_seats.prefer(self.request, spare_suits),
                     caller: Some(self.request.caller),
@@ -125,7 +126,7 @@ impl Acquire<'_> {
                     return Err(FleetError::LineFull { pool, browser, max: WAITING_MAX });
                 }
                 LeaseAnswer::Waits(slot_waiter) => {
-                    waiter_id = Some(slot_waiter.id);
+                    waiter_id = Some(slot_waiter.id.clone());
                     let queued = QueuedCaller { instances: instances.clone(), waiter: slot_waiter };
                     let guard = self.wait(queued, limit).await?;
                     instances.queue.with(|ledger| ledger.remember(self.request.caller, guard.lease_id()));
@@ -136,7 +137,7 @@ impl Acquire<'_> {
                 return Ok(slot);
             }
             // The instance died just as the caller's turn came: refuse the caller, like the callers behind it.
-            if let (Some(id), Some(_)) = (key, waiter_id) {
+            if let (Some(id), Some(_)) = (key, &waiter_id) {
                 return Err(self.refusal_error(Refusal::Refused(LeaseRefused::Failed(id))));
             }
         }
@@ -174,7 +175,7 @@ impl Acquire<'_> {
     async fn wait(&self, mut queued: QueuedCaller, limit: Duration) -> Result<SlotGuard, FleetError> {
         let instances = &self.pool.instances;
         let agent = &self.request.agent;
-        let waiter_id = queued.waiter.id;
+        let waiter_id = &queued.waiter.id.clone();
         let deadline = self.began + limit;
         let follows = agent.follows_queue();
         let mut reported = None;
@@ -216,7 +217,7 @@ impl Acquire<'_> {
         }
     }
 
-    fn is_coming(&self, waiter_id: WaiterId) -> bool {
+    fn is_coming(&self, waiter_id: &WaiterId) -> bool {
         self.pool.instances.queue.with(|ledger| ledger.has_room_coming(waiter_id))
     }
 
