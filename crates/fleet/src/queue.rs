@@ -130,14 +130,8 @@ impl Queue {
     /// Changes the ledger, and wakes the waiters that the change concerns.
     pub fn change(&self, change: impl FnOnce(&mut Ledger) -> Changes) {
         let mut state = self.lock();
-        let Changes { granted, refused } = change(&mut state.ledger);
-        let granted =
-            granted.into_iter().map(|Grant { waiter, lease }| (waiter, WaiterState::Granted(lease)));
-        let refused =
-            refused.into_iter().map(|(waiter, why)| (waiter, WaiterState::Refused(Refusal::Refused(why))));
-        let outcomes: Vec<_> = granted.chain(refused).collect();
-        let wakers: Vec<_> =
-            outcomes.into_iter().filter_map(|(waiter, outcome)| state.set_outcome(waiter, outcome)).collect();
+        let changes = change(&mut state.ledger);
+        let wakers = state.set_outcomes(changes, Refusal::Refused);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -146,12 +140,10 @@ impl Queue {
     /// otherwise each of them would wait for a failed start of its own.
     pub(crate) fn start_failed(&self, instance: InstanceId, error: &StartError) {
         let mut state = self.lock();
-        let mut refused = state.ledger.refuse_all();
-        let keyed = state.ledger.lost(instance, RestartOutlook::OnDemand).refused;
-        refused.extend(keyed.into_iter().map(|(waiter, _)| waiter));
-        let outcome = || WaiterState::Refused(Refusal::Start(error.clone()));
-        let wakers: Vec<_> =
-            refused.into_iter().filter_map(|waiter| state.set_outcome(waiter, outcome())).collect();
+        let refused = state.ledger.refuse_all();
+        let mut changes = state.ledger.lost(instance, RestartOutlook::OnDemand);
+        changes.refused.extend(refused.into_iter().map(|waiter| (waiter, LeaseRefused::Failed(instance))));
+        let wakers = state.set_outcomes(changes, |_| Refusal::Start(error.clone()));
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -165,7 +157,7 @@ impl Queue {
         for waiter in waiting {
             // A granted slot stays granted: its waiter is about to take it.
             if matches!(state.waiters.get(&waiter), Some(WaiterState::Waits(_))) {
-                state.ledger.remove_waiter(&waiter);
+                wakers.extend(state.remove_waiter(&waiter));
                 wakers.extend(state.set_outcome(waiter, WaiterState::Refused(Refusal::Closed)));
             }
         }
@@ -185,12 +177,9 @@ impl Queue {
     fn give_back(&self, lease_id: LeaseId) {
         let mut state = self.lock();
         let granted = state.ledger.release(lease_id);
-        let waker = granted
-            .and_then(|Grant { waiter, lease }| state.set_outcome(waiter, WaiterState::Granted(lease)));
+        let wakers = state.set_granted(granted);
         drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -201,6 +190,28 @@ impl QueueState {
             Some(WaiterState::Waits(waker)) => waker,
             Some(WaiterState::Granted(_) | WaiterState::Refused(_)) | None => None,
         }
+    }
+
+    /// Notes which waiters got a slot. Returns their wakers.
+    fn set_granted(&mut self, granted: Vec<Grant>) -> Vec<Waker> {
+        let set = |Grant { waiter, lease }| self.set_outcome(waiter, WaiterState::Granted(lease));
+        granted.into_iter().filter_map(set).collect()
+    }
+
+    /// Notes which waiters got a slot and which are refused. Returns their wakers.
+    fn set_outcomes(&mut self, changes: Changes, why: impl Fn(LeaseRefused) -> Refusal) -> Vec<Waker> {
+        let Changes { granted, refused } = changes;
+        let mut wakers = self.set_granted(granted);
+        for (waiter, refused) in refused {
+            wakers.extend(self.set_outcome(waiter, WaiterState::Refused(why(refused))));
+        }
+        wakers
+    }
+
+    /// Takes a waiter that gives up out of the ledger. Returns the wakers of those that get a slot because of it.
+    fn remove_waiter(&mut self, waiter: &WaiterId) -> Vec<Waker> {
+        let granted = self.ledger.remove_waiter(waiter);
+        self.set_granted(granted)
     }
 }
 
@@ -248,7 +259,9 @@ impl SlotWaiter {
         let mut state = self.queue.lock();
         match state.waiters.remove(&self.id)? {
             WaiterState::Waits(_) => {
-                state.ledger.remove_waiter(&self.id);
+                let wakers = state.remove_waiter(&self.id);
+                drop(state);
+                wakers.into_iter().for_each(Waker::wake);
                 None
             }
             WaiterState::Granted(lease_id) => {

@@ -76,7 +76,7 @@ impl Ledger {
 
     /// How many slots of this instance are free and can be leased now.
     pub fn room_in(&self, id: InstanceId) -> usize {
-        self.free.slots_of(index(id)).count()
+        self.free_slots(index(id)).map_or(0, |free| free.slots_of(index(id)).count())
     }
 
     /// Whether this waiter will get a slot even if no other caller gives one back: an instance starts, or

@@ -4,9 +4,46 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::Strategy;
+use crate::id::Owner;
 
 /// The most slots an instance can have.
 pub const SLOTS_MAX: usize = 256;
+
+/// The free slots, apart by who may lease them.
+#[derive(Debug, Default)]
+pub(super) struct FreeSlotsByOwner {
+    /// Slots that callers of any owner may lease.
+    pub(super) shared: FreeSlots,
+    /// Slots of instances that serve one owner only.
+    own: BTreeMap<Owner, FreeSlots>,
+}
+
+impl FreeSlotsByOwner {
+    /// The slots that only this owner may lease.
+    pub(super) fn of(&mut self, owner: &Owner) -> &mut FreeSlots {
+        self.own.entry(owner.clone()).or_default()
+    }
+
+    pub(super) fn get(&self, owner: &Owner) -> Option<&FreeSlots> {
+        self.own.get(owner)
+    }
+
+    pub(super) fn get_mut(&mut self, owner: &Owner) -> Option<&mut FreeSlots> {
+        self.own.get_mut(owner)
+    }
+
+    /// Forgets an owner that has no free slot.
+    pub(super) fn forget_if_empty(&mut self, owner: &Owner) {
+        if self.own.get(owner).is_some_and(FreeSlots::is_empty) {
+            self.own.remove(owner);
+        }
+    }
+
+    /// All free slots: those that any owner may lease first, each part in the order of their return.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.shared.iter().chain(self.own.values().flat_map(FreeSlots::iter))
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct FreeSlots {
@@ -90,6 +127,10 @@ impl FreeSlots {
     /// All free slots, in the order of their return.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, usize)> {
         self.order.values().copied()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.is_empty()
     }
 
     fn tick(&mut self) -> u64 {

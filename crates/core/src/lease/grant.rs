@@ -2,8 +2,8 @@
 //! to a waiter: owners take turns, and each owner's waiters are served in the order in which they came.
 
 use super::{
-    Grant, LeaseId, Ledger, SlotAnswer, SlotRequest, Strategy, WaiterId,
-    instance_slots::{Phase, Slot, SlotHolder},
+    Grant, LeaseId, Ledger, Sharing, SlotAnswer, SlotRequest, Strategy, WaiterId,
+    instance_slots::{Phase, Slot, SlotHolder, Tenant},
     ledger::{index, instance_id},
 };
 use crate::id::{InstanceId, Owner};
@@ -42,7 +42,18 @@ impl Ledger {
     }
 
     /// Returns a slot. The waiter whose turn it is gets it.
-    pub fn release(&mut self, lease: LeaseId) -> Option<Grant> {
+    pub fn release(&mut self, lease: LeaseId) -> Vec<Grant> {
+        let granted = self.return_slot(lease);
+        let mut granted: Vec<_> = granted.into_iter().collect();
+        if self.sharing == Sharing::OneOwner && self.waiting + self.clearing.len() > 0 {
+            // The instance may be empty now, and then serves another owner sooner than one that is being cleared.
+            self.clear_for_waiters();
+            granted.extend(self.reopen_unneeded());
+        }
+        granted
+    }
+
+    fn return_slot(&mut self, lease: LeaseId) -> Option<Grant> {
         let at = index(lease.instance);
         let instance = self.instances.get_mut(at)?.as_mut()?;
         let before = instance.taken();
@@ -60,15 +71,16 @@ impl Ledger {
         if instance.phase != Phase::Open {
             return None;
         }
-        self.free.put(at, lease.slot);
-        self.free.set_load(at, Some(before - 1));
+        let free = self.free_slots_mut(at)?;
+        free.put(at, lease.slot);
+        free.set_load(at, Some(before - 1));
         self.grant_next(at)
     }
 
     /// Hands a free slot of the instance to the waiter whose turn it is.
     pub(super) fn grant_next(&mut self, at: usize) -> Option<Grant> {
         let id = instance_id(at)?;
-        let slot = self.free.first_of(at)?;
+        let slot = self.free_slots(at)?.first_of(at)?;
         let waiter = self.next_waiter(at)?.clone();
         let left_line = match waiter.key {
             None => self.waiters.remove(&waiter),
@@ -80,10 +92,15 @@ impl Ledger {
     }
 
     /// The waiter that gets the next slot of this instance: of the owners that have a waiter for it, the one whose latest
-    /// lease is longest ago; of that owner's waiters, the one that came first.
+    /// lease is longest ago; of that owner's waiters, the one that came first. An instance that is to become one owner's
+    /// goes to an owner that has the fewest.
     fn next_waiter(&self, at: usize) -> Option<&WaiterId> {
-        let keyed = self.instances.get(at)?.as_ref()?.waiters.heads();
-        self.waiters.heads().chain(keyed).min_by_key(|waiter| self.turn_of(waiter))
+        let instance = self.instances.get(at)?.as_ref()?;
+        let may_have_it = |waiter: &&WaiterId| self.may_serve(instance, &waiter.owner);
+        let heads = self.waiters.heads().chain(instance.waiters.heads());
+        let becomes_own = self.sharing == Sharing::OneOwner && instance.tenant == Tenant::Nobody;
+        let held = |owner: &Owner| if becomes_own { self.instances_of(owner) } else { 0 };
+        heads.filter(may_have_it).min_by_key(|waiter| (held(&waiter.owner), self.turn_of(waiter)))
     }
 
     /// The order in which the first waiters of owners are served: by their owner's latest lease, then by arrival.
@@ -94,12 +111,13 @@ impl Ledger {
     /// Chooses a free slot for the request. That passes over no waiter: [`Ledger::release`] would have granted the
     /// slot to a waiter that could use it.
     pub(super) fn choose(&mut self, request: &SlotRequest) -> Option<(InstanceId, usize)> {
+        let owner = &request.owner;
+        let is_free = |(id, slot): &(InstanceId, usize)| self.is_free(*id, *slot, owner);
         if let Some(id) = request.key {
-            let preferred =
-                request.prefer.filter(|(instance, slot)| *instance == id && self.is_free(id, *slot));
-            return preferred.or_else(|| Some((id, self.free.first_of(index(id))?)));
+            let preferred = request.prefer.filter(|(instance, _)| *instance == id).filter(is_free);
+            let first = || Some((id, self.free_slots(index(id))?.first_of(index(id))?));
+            return preferred.or_else(first).filter(is_free);
         }
-        let is_free = |(id, slot): &(InstanceId, usize)| self.is_free(*id, *slot);
         let last = || {
             request
                 .caller
@@ -109,13 +127,18 @@ impl Ledger {
         if let Some(found) = request.prefer.filter(is_free).or_else(|| last().filter(is_free)) {
             return Some(found);
         }
-        let (at, slot) = self.free.next(self.strategy)?;
+        // An owner fills its own instances first, and leaves the others to other owners.
+        let own = self.free.get_mut(owner).and_then(|free| free.next(self.strategy));
+        let (at, slot) = own.or_else(|| self.free.shared.next(self.strategy))?;
         Some((instance_id(at)?, slot))
     }
 
-    pub(super) fn is_free(&self, id: InstanceId, slot: usize) -> bool {
+    /// Whether the slot is free and may be leased to this owner.
+    pub(super) fn is_free(&self, id: InstanceId, slot: usize, owner: &Owner) -> bool {
         self.instance(id).is_some_and(|instance| {
-            instance.phase == Phase::Open && instance.slots.get(slot) == Some(&Slot::Free)
+            instance.phase == Phase::Open
+                && instance.slots.get(slot) == Some(&Slot::Free)
+                && self.may_serve(instance, owner)
         })
     }
 
@@ -126,7 +149,10 @@ impl Ledger {
         owner: &Owner,
         caller: Option<u64>,
     ) -> LeaseId {
-        self.free.take(index(id), slot);
+        self.occupy(id, owner);
+        if let Some(free) = self.free_slots_mut(index(id)) {
+            free.take(index(id), slot);
+        }
         let lease = self.mark(id, slot, SlotHolder::Caller);
         self.end_turn(owner, lease.serial);
         if let Some(caller) = caller {
@@ -151,7 +177,9 @@ impl Ledger {
             }
             let has_room = instance.phase == Phase::Open && instance.taken() < instance.slots.len();
             let load = has_room.then_some(before + 1);
-            self.free.set_load(at, load);
+            if let Some(free) = self.free_slots_mut(at) {
+                free.set_load(at, load);
+            }
         }
         LeaseId { instance: id, slot, serial }
     }
@@ -170,7 +198,7 @@ impl Ledger {
                 }
             }
         }
-        self.start_if_short();
+        self.provide_for_waiters();
     }
 
     /// Notes that the owner got a lease: its next turn comes after those of all other owners that wait.

@@ -2,6 +2,7 @@
 //! instance.
 
 use super::line::Line;
+use crate::id::Owner;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -11,6 +12,9 @@ pub(super) enum Phase {
     Open,
     /// It runs, but did not answer a health check. It leases nothing until it answers; its leases stay valid.
     Withheld,
+    /// It runs and has served an owner, and another owner waits for it. It leases nothing, and is restarted when its last
+    /// lease is back.
+    Clearing,
     /// It is gone.
     Down {
         back: bool,
@@ -35,9 +39,19 @@ pub(super) enum SlotHolder {
     Internal,
 }
 
+/// Whose callers an instance has served since it started. What they left in its processes ends only with these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Tenant {
+    Nobody,
+    Owner(Owner),
+    /// More than one owner. Where owners share no instance, it serves nobody until it is restarted.
+    Several,
+}
+
 #[derive(Debug)]
 pub(super) struct InstanceSlots {
     pub(super) phase: Phase,
+    pub(super) tenant: Tenant,
     pub(super) slots: Vec<Slot>,
     /// Slots leased to callers, and slots in internal use.
     pub(super) leased: usize,
@@ -49,6 +63,15 @@ pub(super) struct InstanceSlots {
 impl InstanceSlots {
     pub(super) fn taken(&self) -> usize {
         self.leased + self.internal
+    }
+
+    /// Whether the instance has served no other owner than this one.
+    pub(super) fn is_clean_for(&self, owner: &Owner) -> bool {
+        match &self.tenant {
+            Tenant::Nobody => true,
+            Tenant::Owner(tenant) => tenant == owner,
+            Tenant::Several => false,
+        }
     }
 
     pub(super) fn may_lease(&self) -> bool {

@@ -1,11 +1,11 @@
 //! The ledger's state, slots for internal use, and waiters that leave. `grant.rs` leases slots to callers, `phases.rs`
-//! changes the phases of instances, `figures.rs` reads the ledger.
+//! changes the phases of instances, `sharing.rs` keeps owners apart, `figures.rs` reads the ledger.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::{
-    InternalSlot, LeaseId, LeaseRefused, Strategy, WaiterId,
-    free::FreeSlots,
+    Grant, InternalSlot, LeaseId, LeaseRefused, Sharing, Strategy, WaiterId,
+    free::FreeSlotsByOwner,
     instance_slots::{InstanceSlots, Phase, Slot, SlotHolder},
     line::Line,
 };
@@ -14,9 +14,10 @@ use crate::id::{InstanceId, Owner};
 #[derive(Debug)]
 pub struct Ledger {
     pub(super) strategy: Strategy,
+    pub(super) sharing: Sharing,
     /// The instances by number. A removed instance leaves a gap, which the next added instance fills.
     pub(super) instances: Vec<Option<InstanceSlots>>,
-    pub(super) free: FreeSlots,
+    pub(super) free: FreeSlotsByOwner,
     /// The waiters that accept a slot of any instance.
     pub(super) waiters: Line,
     /// How many wait in all: for any slot, and for certain instances.
@@ -24,6 +25,10 @@ pub struct Ledger {
     /// The number of the next waiter or lease; the first is 1.
     pub(super) next_ticket: u64,
     pub(super) cold: BTreeSet<usize>,
+    /// The instances that are to be restarted for another owner when their last lease is back.
+    pub(super) clearing: BTreeSet<usize>,
+    /// Instances that had no lease when their clearing began.
+    pub(super) cleared: VecDeque<InstanceId>,
     /// How many slots the instances have that are being started.
     pub(super) starting_slots: usize,
     pub(super) to_start: VecDeque<InstanceId>,
@@ -38,12 +43,15 @@ impl Ledger {
     pub fn new(strategy: Strategy) -> Self {
         Self {
             strategy,
+            sharing: Sharing::default(),
             instances: Vec::new(),
-            free: FreeSlots::default(),
+            free: FreeSlotsByOwner::default(),
             waiters: Line::default(),
             waiting: 0,
             next_ticket: 1,
             cold: BTreeSet::new(),
+            clearing: BTreeSet::new(),
+            cleared: VecDeque::new(),
             starting_slots: 0,
             to_start: VecDeque::new(),
             leasable: 0,
@@ -56,14 +64,18 @@ impl Ledger {
         self.strategy = strategy;
     }
 
-    /// Takes this slot for internal use (not for a caller) if it is free. The instance may be withheld: the
+    /// Takes this slot for internal use (not for a caller) if it is free. The instance may be withheld or clearing: the
     /// pool may have to close an open seat there.
     pub fn take(&mut self, instance: InstanceId, slot: usize) -> Option<LeaseId> {
-        let is_withheld = |instance: &InstanceSlots| {
-            instance.phase == Phase::Withheld && instance.slots.get(slot) == Some(&Slot::Free)
+        let is_free = |instance: &InstanceSlots| {
+            matches!(instance.phase, Phase::Open | Phase::Withheld | Phase::Clearing)
+                && instance.slots.get(slot) == Some(&Slot::Free)
         };
-        if !self.free.take(index(instance), slot) && !self.instance(instance).is_some_and(is_withheld) {
+        if !self.instance(instance).is_some_and(is_free) {
             return None;
+        }
+        if let Some(free) = self.free_slots_mut(index(instance)) {
+            free.take(index(instance), slot);
         }
         Some(self.mark(instance, slot, SlotHolder::Internal))
     }
@@ -89,22 +101,29 @@ impl Ledger {
         let suits = |found: &(InstanceId, usize)| suits(found.0, found.1);
         match self.strategy {
             Strategy::Fill => {
-                let slots = |at| self.free.slots_of(at).map(move |slot| (at, slot));
+                let slots = |at| {
+                    self.free_slots(at)
+                        .into_iter()
+                        .flat_map(move |free| free.slots_of(at))
+                        .map(move |slot| (at, slot))
+                };
                 (0..self.instances.len()).flat_map(slots).filter_map(named).find(suits)
             }
             _ => self.free.iter().filter_map(named).find(suits),
         }
     }
 
-    /// Removes a waiter that gave up.
-    pub fn remove_waiter(&mut self, waiter: &WaiterId) {
+    /// Removes a waiter that gave up. An instance that was being cleared for it may serve its own owner's waiters again.
+    pub fn remove_waiter(&mut self, waiter: &WaiterId) -> Vec<Grant> {
         let left = match waiter.key {
             None => self.waiters.remove(waiter),
             Some(id) => self.instance_mut(id).is_some_and(|instance| instance.waiters.remove(waiter)),
         };
-        if left {
-            self.waiting -= 1;
+        if !left {
+            return Vec::new();
         }
+        self.waiting -= 1;
+        self.reopen_unneeded()
     }
 
     /// The next instance that the pool must start. The ledger already counts it as starting.

@@ -8,8 +8,12 @@
 //! ledger ignores those that callers still return. Instances that are not needed yet are cold, and the ledger says when to
 //! start one.
 //!
+//! Under [`Sharing::OneOwner`] an instance serves one owner until it is restarted: `sharing.rs` says which instances are
+//! cleared and restarted for owners that wait.
+//!
 //! Requesting a slot, returning it and giving up cost about the same however many instances and waiters there are. The
-//! cost grows with the number of owners that wait at the same time.
+//! cost grows with the number of owners that wait at the same time; under [`Sharing::OneOwner`], while callers wait, also with
+//! the number of instances.
 
 mod figures;
 mod free;
@@ -20,6 +24,9 @@ mod line;
 mod phases;
 #[cfg(test)]
 mod random;
+mod sharing;
+#[cfg(test)]
+mod sharing_tests;
 #[cfg(test)]
 mod tests;
 
@@ -44,6 +51,17 @@ pub enum Strategy {
     Sticky,
     /// A slot of the first instance with room, so that later instances can empty.
     Fill,
+}
+
+/// Whether callers of several owners may use one instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sharing {
+    /// Owners share instances. Their sessions are apart in browser contexts only.
+    #[default]
+    All,
+    /// An instance serves one owner. It is restarted before it serves another: a context that is closed may leave something
+    /// in the processes of its browser.
+    OneOwner,
 }
 
 /// A waiter in the queue. An earlier waiter has the smaller id.

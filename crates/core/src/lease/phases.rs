@@ -2,8 +2,8 @@
 //! serves and which it refuses.
 
 use super::{
-    Changes, INSTANCES_MAX, LeaseRefused, Ledger, RestartOutlook, SLOTS_MAX, WaiterId,
-    instance_slots::{InstanceSlots, Phase, Slot},
+    Changes, Grant, INSTANCES_MAX, LeaseRefused, Ledger, RestartOutlook, SLOTS_MAX, Sharing, WaiterId,
+    instance_slots::{InstanceSlots, Phase, Slot, Tenant},
     ledger::{index, instance_id},
     line::Line,
 };
@@ -18,6 +18,7 @@ impl Ledger {
         let slots = slots.clamp(1, SLOTS_MAX);
         let instance = InstanceSlots {
             phase: Phase::Down { back: false },
+            tenant: Tenant::Nobody,
             slots: vec![Slot::Free; slots],
             leased: 0,
             internal: 0,
@@ -28,7 +29,7 @@ impl Ledger {
         }
         self.instances[at] = Some(instance);
         self.enter(id, if cold { Phase::Cold } else { Phase::Starting });
-        self.start_if_short();
+        self.provide_for_waiters();
         Some(id)
     }
 
@@ -40,7 +41,7 @@ impl Ledger {
         else {
             return;
         };
-        if matches!(phase, Phase::Open | Phase::Withheld | Phase::Draining { .. }) {
+        if matches!(phase, Phase::Open | Phase::Withheld | Phase::Clearing | Phase::Draining { .. }) {
             return;
         }
         let was_chosen = self.to_start.contains(&id);
@@ -67,12 +68,13 @@ impl Ledger {
         let at = index(id);
         let Some(instance) = self.instance_mut(id) else { return Changes::default() };
         let slots = instance.slots.len();
-        (0..slots).for_each(|slot| self.free.put(at, slot));
-        self.free.set_load(at, Some(0));
+        if let Some(free) = self.free_slots_mut(at) {
+            (0..slots).for_each(|slot| free.put(at, slot));
+            free.set_load(at, Some(0));
+        }
         let granted = std::iter::from_fn(|| self.grant_next(at)).collect();
         // Waiters that want only this instance may have got its slots, so the others may need another instance.
-        self.start_if_short();
-        Changes { granted, refused: Vec::new() }
+        self.rebalanced(Changes { granted, refused: Vec::new() })
     }
 
     /// Marks the instance as gone, or as failed to start. Voids its leases, and refuses waiters that want only it.
@@ -86,32 +88,31 @@ impl Ledger {
         self.enter(id, phase);
         let mut refused = self.refuse_keyed(id, LeaseRefused::Failed(id));
         refused.extend(self.refuse_all_if_none_may_lease());
-        self.start_if_short();
-        Changes { granted: Vec::new(), refused }
+        self.rebalanced(Changes { granted: Vec::new(), refused })
     }
 
     /// Stops leasing slots of the instance. Refuses waiters that want only this instance, unless it comes `back`.
     pub fn drain(&mut self, id: InstanceId, back: bool) -> Changes {
         match self.instance(id).map(|instance| instance.phase) {
             Some(Phase::Open) => self.clear_free(id),
-            Some(Phase::Withheld | Phase::Draining { .. }) => {}
+            Some(Phase::Withheld | Phase::Clearing | Phase::Draining { .. }) => {}
             _ => self.void_leases(id),
         }
         self.enter(id, Phase::Draining { back });
         let mut refused = if back { Vec::new() } else { self.refuse_keyed(id, LeaseRefused::Draining(id)) };
         refused.extend(self.refuse_all_if_none_may_lease());
-        self.start_if_short();
-        Changes { granted: Vec::new(), refused }
+        self.rebalanced(Changes { granted: Vec::new(), refused })
     }
 
     /// Withholds the instance, because it failed its health check: it leases nothing until [`Ledger::responds_again`].
     /// Waiters that want only this instance go on waiting; for the others the pool starts a cold instance if there is
     /// one.
     pub fn withhold(&mut self, id: InstanceId) {
-        if self.instance(id).is_some_and(|instance| instance.phase == Phase::Open) {
+        let leases = |instance: &InstanceSlots| matches!(instance.phase, Phase::Open | Phase::Clearing);
+        if self.instance(id).is_some_and(leases) {
             self.clear_free(id);
             self.enter(id, Phase::Withheld);
-            self.start_if_short();
+            self.provide_for_waiters();
         }
     }
 
@@ -126,25 +127,38 @@ impl Ledger {
     }
 
     fn lease_again(&mut self, id: InstanceId, is_due: impl Fn(Phase) -> bool) -> Changes {
-        let at = index(id);
-        let Some(instance) = self.instance(id).filter(|instance| is_due(instance.phase)) else {
+        if !self.instance(id).is_some_and(|instance| is_due(instance.phase)) {
             return Changes::default();
-        };
-        let out = instance.taken();
-        let is_free = |(slot, state): (usize, &Slot)| (*state == Slot::Free).then_some(slot);
-        let free: Vec<_> = instance.slots.iter().enumerate().filter_map(is_free).collect();
-        self.enter(id, Phase::Open);
-        free.iter().for_each(|slot| self.free.put(at, *slot));
-        self.free.set_load(at, (!free.is_empty()).then_some(out));
-        let granted = std::iter::from_fn(|| self.grant_next(at)).collect();
-        self.start_if_short();
-        Changes { granted, refused: Vec::new() }
+        }
+        let granted = self.open_again(id);
+        self.rebalanced(Changes { granted, refused: Vec::new() })
     }
 
-    /// Makes an instance cold if no slot of it is taken. Returns whether it did.
+    /// Lets a running instance lease its free slots again.
+    pub(super) fn open_again(&mut self, id: InstanceId) -> Vec<Grant> {
+        let at = index(id);
+        self.enter(id, Phase::Open);
+        self.put_free(id);
+        std::iter::from_fn(|| self.grant_next(at)).collect()
+    }
+
+    /// Puts the free slots of a running instance among those that can be leased.
+    pub(super) fn put_free(&mut self, id: InstanceId) {
+        let at = index(id);
+        let Some(instance) = self.instance(id) else { return };
+        let out = instance.taken();
+        let is_free = |(slot, state): (usize, &Slot)| (*state == Slot::Free).then_some(slot);
+        let slots: Vec<_> = instance.slots.iter().enumerate().filter_map(is_free).collect();
+        if let Some(free) = self.free_slots_mut(at) {
+            slots.iter().for_each(|slot| free.put(at, *slot));
+            free.set_load(at, (!slots.is_empty()).then_some(out));
+        }
+    }
+
+    /// Makes an instance cold if no slot of it is taken and nobody waits, not even another owner. Returns whether it did.
     pub fn retire(&mut self, id: InstanceId) -> bool {
-        let idle =
-            self.instance(id).is_some_and(|instance| instance.phase == Phase::Open && instance.taken() == 0);
+        let is_idle = |instance: &InstanceSlots| instance.phase == Phase::Open && instance.taken() == 0;
+        let idle = self.waiters.len() == 0 && self.instance(id).is_some_and(is_idle);
         if idle {
             self.void_leases(id);
             self.enter(id, Phase::Cold);
@@ -164,8 +178,7 @@ impl Ledger {
             self.instances.pop();
         }
         refused.extend(self.refuse_all_if_none_may_lease());
-        self.start_if_short();
-        Changes { granted: Vec::new(), refused }
+        self.rebalanced(Changes { granted: Vec::new(), refused })
     }
 
     /// Changes an instance's phase, and updates the sums.
@@ -179,6 +192,9 @@ impl Ledger {
         match phase {
             Phase::Cold => {
                 self.cold.insert(index(id));
+            }
+            Phase::Clearing => {
+                self.clearing.insert(index(id));
             }
             Phase::Starting => self.starting_slots += slots,
             Phase::Open | Phase::Withheld | Phase::Down { .. } | Phase::Draining { .. } => {}
@@ -197,6 +213,10 @@ impl Ledger {
             Phase::Cold => {
                 self.cold.remove(&index(id));
             }
+            Phase::Clearing => {
+                self.clearing.remove(&index(id));
+                self.cleared.retain(|other| *other != id);
+            }
             Phase::Starting => {
                 self.starting_slots -= slots;
                 self.to_start.retain(|other| *other != id);
@@ -205,10 +225,11 @@ impl Ledger {
         }
     }
 
-    /// Voids every lease of the instance.
+    /// Voids every lease of the instance, whose processes have ended or are about to: nothing of its owner is left.
     pub(super) fn void_leases(&mut self, id: InstanceId) {
         self.clear_free(id);
         let Some(instance) = self.instance_mut(id) else { return };
+        instance.tenant = Tenant::Nobody;
         instance.slots.fill(Slot::Free);
         instance.leased = 0;
         instance.internal = 0;
@@ -218,10 +239,16 @@ impl Ledger {
     pub(super) fn clear_free(&mut self, id: InstanceId) {
         let Some(instance) = self.instance(id) else { return };
         let slots = instance.slots.len();
-        for slot in 0..slots {
-            self.free.take(index(id), slot);
+        let tenant = instance.tenant.clone();
+        if let Some(free) = self.free_slots_mut(index(id)) {
+            for slot in 0..slots {
+                free.take(index(id), slot);
+            }
+            free.set_load(index(id), None);
         }
-        self.free.set_load(index(id), None);
+        if let Tenant::Owner(owner) = tenant {
+            self.free.forget_if_empty(&owner);
+        }
     }
 
     pub(super) fn refuse_keyed(
@@ -242,9 +269,20 @@ impl Ledger {
         self.refuse_all().into_iter().map(|waiter| (waiter, LeaseRefused::NoInstanceLeases)).collect()
     }
 
-    /// Starts cold instances while there are more waiters than slots of starting instances.
-    pub(super) fn start_if_short(&mut self) {
-        while self.waiters.len() > self.starting_slots && self.start_one() {}
+    /// Adds to a change of an instance what follows from it for the other instances and for waiters.
+    fn rebalanced(&mut self, mut changes: Changes) -> Changes {
+        self.provide_for_waiters();
+        changes.granted.extend(self.reopen_unneeded());
+        changes
+    }
+
+    /// Starts cold instances for the waiters that accept any; if owners share no instance, also clears instances that
+    /// other owners have used.
+    pub(super) fn provide_for_waiters(&mut self) {
+        match self.sharing {
+            Sharing::All => while self.waiters.len() > self.starting_slots && self.start_one() {},
+            Sharing::OneOwner => self.clear_for_waiters(),
+        }
     }
 
     pub(super) fn start_one(&mut self) -> bool {

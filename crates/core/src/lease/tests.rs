@@ -49,6 +49,13 @@ fn waits(asked: SlotAnswer) -> WaiterId {
     waiter
 }
 
+#[track_caller]
+fn release(ledger: &mut Ledger, lease: LeaseId) -> Option<Grant> {
+    let mut granted = ledger.release(lease);
+    assert!(granted.len() <= 1, "a slot for one waiter: {granted:?}");
+    granted.pop()
+}
+
 fn takes(ledger: &mut Ledger, count: usize) -> Vec<u32> {
     (0..count).map(|_| leased(any(ledger)).instance.0).collect()
 }
@@ -59,7 +66,7 @@ fn fifo_leases_the_slot_returned_first() {
     let mut ledger = ledger(Strategy::Fifo, 4, 1);
     let leases: Vec<_> = (0..4).map(|_| leased(any(&mut ledger))).collect();
     for at in [2, 0, 3, 1] {
-        ledger.release(leases[at]);
+        release(&mut ledger, leases[at]);
     }
     assert_eq!(takes(&mut ledger, 4), [2, 0, 3, 1]);
 }
@@ -70,8 +77,8 @@ fn round_robin_takes_instances_in_turn() {
     let mut ledger = ledger(Strategy::RoundRobin, 3, 1);
     let first = leased(any(&mut ledger));
     let second = leased(any(&mut ledger));
-    ledger.release(second);
-    ledger.release(first);
+    release(&mut ledger, second);
+    release(&mut ledger, first);
     assert_eq!(takes(&mut ledger, 3), [2, 0, 1]);
 }
 
@@ -81,7 +88,7 @@ fn least_used_takes_the_emptiest_instance() {
     let mut ledger = ledger(Strategy::LeastUsed, 3, 3);
     let on_0 = leased(keyed(&mut ledger, 0));
     assert_eq!(takes(&mut ledger, 5), [1, 2, 0, 1, 2]);
-    ledger.release(on_0);
+    release(&mut ledger, on_0);
     assert_eq!(takes(&mut ledger, 4), [0, 1, 2, 0]);
     assert_eq!(ledger.room(), 0);
 }
@@ -95,8 +102,8 @@ fn sticky_gives_a_caller_its_last_slot() {
     };
     let one = as_caller(&mut ledger, 1);
     let two = as_caller(&mut ledger, 2);
-    ledger.release(one);
-    ledger.release(two);
+    release(&mut ledger, one);
+    release(&mut ledger, two);
     assert_eq!(as_caller(&mut ledger, 2).instance, two.instance);
     let elsewhere = as_caller(&mut ledger, 2);
     assert_ne!(elsewhere.instance, two.instance, "its own is taken, by itself");
@@ -158,11 +165,11 @@ fn waiters_are_served_in_order() {
     );
     ledger.remove_waiter(&second);
     assert_eq!(ledger.queue_position(&third), Some(2));
-    let grant = ledger.release(lease).unwrap();
+    let grant = release(&mut ledger, lease).unwrap();
     assert_eq!(grant.waiter, first);
-    let grant = ledger.release(grant.lease).unwrap();
+    let grant = release(&mut ledger, grant.lease).unwrap();
     assert_eq!(grant.waiter, third);
-    assert_eq!(ledger.release(grant.lease), None);
+    assert_eq!(release(&mut ledger, grant.lease), None);
     leased(any(&mut ledger));
 }
 
@@ -176,12 +183,12 @@ fn keyed_and_unkeyed_waiters_are_served_in_order() {
     let wants_1 = waits(keyed(&mut ledger, 1));
     let takes_any_too = waits(any(&mut ledger));
     assert_eq!(ledger.queue_position(&wants_1), Some(2));
-    let first = ledger.release(leases[1]).unwrap();
+    let first = release(&mut ledger, leases[1]).unwrap();
     assert_eq!(first.waiter, takes_any, "it came before the one who wants this instance");
-    let second = ledger.release(leases[0]).unwrap();
+    let second = release(&mut ledger, leases[0]).unwrap();
     assert_eq!(second.waiter, wants_0);
-    assert_eq!(ledger.release(first.lease).unwrap().waiter, wants_1);
-    assert_eq!(ledger.release(second.lease).unwrap().waiter, takes_any_too);
+    assert_eq!(release(&mut ledger, first.lease).unwrap().waiter, wants_1);
+    assert_eq!(release(&mut ledger, second.lease).unwrap().waiter, takes_any_too);
 }
 
 /// A waiter whose slot turned out unusable is served before later ones.
@@ -190,10 +197,10 @@ fn waiter_with_an_unusable_slot_is_served_first() {
     let mut ledger = ledger(Strategy::Fifo, 2, 1);
     let leases = [leased(any(&mut ledger)), leased(any(&mut ledger))];
     let [first, second] = [0; 2].map(|_| waits(any(&mut ledger)));
-    assert_eq!(ledger.release(leases[0]).unwrap().waiter, first);
+    assert_eq!(release(&mut ledger, leases[0]).unwrap().waiter, first);
     ledger.lost(InstanceId(0), RestartOutlook::Soon);
     assert_eq!(ledger.request_again(first.clone()), SlotAnswer::Wait(first.clone()));
-    assert_eq!(ledger.release(leases[1]).unwrap().waiter, first);
+    assert_eq!(release(&mut ledger, leases[1]).unwrap().waiter, first);
     assert_eq!(ledger.started(InstanceId(0)).granted[0].waiter, second);
 }
 
@@ -214,7 +221,7 @@ fn owners_take_turns() {
     assert_eq!(few.each_ref().map(|waiter| ledger.queue_position(waiter)), [Some(1), Some(4)]);
     assert_eq!(ledger.queue_position(&many[999]), Some(1_003));
     let mut granted = Vec::new();
-    while let Some(grant) = ledger.release(lease) {
+    while let Some(grant) = release(&mut ledger, lease) {
         granted.push(grant.waiter);
         lease = grant.lease;
     }
@@ -233,7 +240,7 @@ fn owner_that_asks_again_at_once_waits_for_its_turn() {
     (0..50).for_each(|_| drop(waits(any_of(&mut ledger, "patient"))));
     let mut turns = Vec::new();
     for _ in 0..20 {
-        let grant = ledger.release(leases.remove(0)).unwrap();
+        let grant = release(&mut ledger, leases.remove(0)).unwrap();
         if grant.waiter.owner == Owner::new("eager") {
             waits(any_of(&mut ledger, "eager"));
         }
@@ -254,12 +261,12 @@ fn dead_instance_leases_nothing() {
     let changes = ledger.lost(InstanceId(0), RestartOutlook::Soon);
     assert_eq!(changes.refused, [(wants_0, LeaseRefused::Failed(InstanceId(0)))]);
     assert!(!ledger.is_valid(lease));
-    assert_eq!(ledger.release(lease), None);
+    assert_eq!(release(&mut ledger, lease), None);
     let blocks = waits(keyed(&mut ledger, 0));
     ledger.starting(InstanceId(0));
     let granted = ledger.started(InstanceId(0)).granted;
     assert_eq!(granted[0].waiter, takes_any);
-    assert_eq!(ledger.release(granted[0].lease).unwrap().waiter, blocks);
+    assert_eq!(release(&mut ledger, granted[0].lease).unwrap().waiter, blocks);
     assert_eq!(ledger.figures().leased, 1);
 }
 
@@ -292,11 +299,11 @@ fn draining_keeps_leases_valid() {
     assert_eq!(takes(&mut ledger, 2), [0, 0]);
     assert_eq!(keyed(&mut ledger, 1), SlotAnswer::Refused(LeaseRefused::Draining(InstanceId(1))));
     let waiter = waits(any(&mut ledger));
-    assert_eq!((ledger.release(lease), ledger.taken(InstanceId(1))), (None, 0));
+    assert_eq!((release(&mut ledger, lease), ledger.taken(InstanceId(1))), (None, 0));
     assert_eq!(ledger.figures(), Figures { instances: 2, leased: 2, slots: 2, waiting: 1 });
     ledger.remove(InstanceId(1));
     assert_eq!(ledger.add(2, false), Some(InstanceId(1)), "its number is free again");
-    assert_eq!(ledger.release(lease), None, "a lease from before its restart is void");
+    assert_eq!(release(&mut ledger, lease), None, "a lease from before its restart is void");
     assert_eq!(ledger.started(InstanceId(1)).granted[0].waiter, waiter);
 }
 
@@ -312,7 +319,7 @@ fn draining_instance_can_be_reopened() {
     assert_eq!((granted.len(), &granted[0].waiter, refused.len()), (1, &waiter, 0));
     assert!(ledger.is_valid(out) && granted[0].lease.slot != out.slot);
     waits(any(&mut ledger));
-    assert_eq!(ledger.release(out).map(|grant| grant.lease.slot), Some(out.slot));
+    assert_eq!(release(&mut ledger, out).map(|grant| grant.lease.slot), Some(out.slot));
     assert_eq!(ledger.reopen(InstanceId(0)), Changes::default(), "it is open");
     ledger.lost(InstanceId(0), RestartOutlook::None);
     assert_eq!(ledger.reopen(InstanceId(0)), Changes::default());
@@ -334,8 +341,8 @@ fn unresponsive_instance_leases_nothing() {
     // The pool may still take a slot to close the idle seat in it, and no waiter gets the slot when it comes back.
     let cleared = ledger.take(InstanceId(0), 1 - kept.slot).unwrap();
     assert_eq!(ledger.take(InstanceId(0), 1 - kept.slot), None);
-    assert_eq!(ledger.release(cleared), None);
-    assert_eq!(ledger.release(kept), None);
+    assert_eq!(release(&mut ledger, cleared), None);
+    assert_eq!(release(&mut ledger, kept), None);
     assert!(!ledger.retire(InstanceId(0)));
     let granted = ledger.responds_again(InstanceId(0)).granted;
     assert_eq!(granted.iter().map(|grant| &grant.waiter).collect::<Vec<_>>(), [&keyed_waiter, &waiter]);
@@ -359,7 +366,7 @@ fn unresponsive_instance_makes_another_start() {
     let first = ledger.take_start().unwrap();
     let lease = ledger.started(first).granted[0].lease;
     ledger.withhold(first);
-    assert_eq!((ledger.release(lease), ledger.take_start()), (None, None), "there is no waiter");
+    assert_eq!((release(&mut ledger, lease), ledger.take_start()), (None, None), "there is no waiter");
     waits(any(&mut ledger));
     assert!(ledger.take_start().is_some_and(|second| second != first));
 }
@@ -372,7 +379,7 @@ fn idle_instances_retire() {
     ledger.take_start();
     let lease = ledger.started(InstanceId(0)).granted[0].lease;
     assert!(!ledger.retire(InstanceId(0)), "it is leased");
-    ledger.release(lease);
+    release(&mut ledger, lease);
     assert!(ledger.retire(InstanceId(0)));
     waits(any(&mut ledger));
     assert_eq!(ledger.take_start(), Some(InstanceId(0)));
@@ -394,6 +401,6 @@ fn internal_use_makes_no_caller_wait() {
     assert_eq!((ledger.figures().leased, ledger.taken(InstanceId(0))), (0, 1));
     let waiter = waits(any(&mut ledger));
     assert_eq!(ledger.take_spare(|_, _| true), InternalSlot::NoRoom);
-    assert_eq!(ledger.release(spare).unwrap().waiter, waiter);
+    assert_eq!(release(&mut ledger, spare).unwrap().waiter, waiter);
     assert_eq!(ledger.take(InstanceId(0), 0), None);
 }
