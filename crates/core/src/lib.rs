@@ -3,6 +3,7 @@
 //!
 //! Nothing here does I/O or spawns a task, so tests of this crate need no clock, process or socket.
 
+pub mod api_key;
 pub mod backoff;
 pub mod excerpt;
 pub mod file_uri;
@@ -23,6 +24,7 @@ pub mod time;
 mod uid;
 pub mod web_address;
 
+pub use api_key::{ApiKey, ApiKeyHash, ApiKeyName, ApiKeySecret, ApiScope, ApiScopes};
 pub use backoff::Backoff;
 pub use id::{ConnectionId, InstanceId, InvalidSessionId, Owner, SessionId, SessionUid};
 pub use policy::{Permit, Policy, PolicyRefusal};
