@@ -152,7 +152,7 @@ pub fn documented_command() -> Command {
     let plain = |flag: Arg| flag.global(false).hide(false).hide_short_help(false);
     let mut command = Cli::command().after_help(SETTINGS_NOTE);
     for verb in SETTINGS_SHOWN.into_iter().filter(|verb| *verb != SETTINGS_TOPIC) {
-        let settings = SETTINGS.iter().map(|setting| plain(flag(setting, &defaults)));
+        let settings = with_flags().map(|setting| plain(flag(setting, &defaults)));
         let browsers = browser_args().map(plain);
         command = command.mut_subcommand(verb, |verb| verb.args(settings).args(browsers));
     }
@@ -176,8 +176,13 @@ pub fn parse(line: impl IntoIterator<Item = OsString>) -> Result<(Cli, Flags), c
     Ok((Cli::from_arg_matches(&matches)?, given_flags(&matches)))
 }
 
+/// The settings that a flag can set.
+fn with_flags() -> impl Iterator<Item = &'static Setting> {
+    SETTINGS.iter().filter(|setting| setting.shape() != FlagShape::None)
+}
+
 fn command(defaults: &Settings) -> Command {
-    let flags = || SETTINGS.iter().map(|setting| flag(setting, defaults));
+    let flags = || with_flags().map(|setting| flag(setting, defaults));
     let topic = Command::new(SETTINGS_TOPIC)
         .about("Every setting, as a flag; each is also an environment variable and a key of greenroom.toml (docs/CONFIG.md)")
         .override_usage("greenroom <COMMAND> [SETTINGS]")
@@ -255,6 +260,7 @@ fn flag(setting: &Setting, defaults: &Settings) -> Arg {
         }
         FlagShape::One(name) => arg.value_name(name),
         FlagShape::Many(name) => arg.value_name(name).action(ArgAction::Append),
+        FlagShape::None => arg,
     }
 }
 
@@ -267,7 +273,7 @@ fn given_flags(matches: &ArgMatches) -> Flags {
         innermost = next;
         browsers.extend(browser_flags(next));
     }
-    let settings = SETTINGS.iter().filter_map(|setting| {
+    let settings = with_flags().filter_map(|setting| {
         let values: Vec<_> = innermost.get_many::<String>(setting.key)?.cloned().collect();
         Some((setting.key, values.join(",")))
     });

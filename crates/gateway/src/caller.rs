@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use greenroom_core::{Agent, ConnectionId, NoAgent, Owner};
+use greenroom_core::{Agent, ApiScopes, ConnectionId, NoAgent, Owner};
 
 use crate::{Gateway, agent_blobs::agent_with_blobs, connection::Connection};
 
 /// The client that makes a call.
 pub(crate) struct Caller {
     pub(crate) owner: Owner,
+    /// What it may do.
+    pub(crate) scopes: ApiScopes,
     pub(crate) source: CallSource,
     pub(crate) agent: Arc<dyn Agent>,
     /// Whether it speaks REST, so that errors use REST's parameter names.
@@ -69,10 +71,11 @@ impl Caller {
     }
 
     /// A REST client, which has no connection and cannot be asked anything.
-    pub(crate) fn program(owner: &Owner) -> Self {
+    pub(crate) fn program(owner: &Owner, scopes: ApiScopes) -> Self {
         let agent = Arc::new(NoAgent);
         Self {
             owner: owner.clone(),
+            scopes,
             source: CallSource::Request,
             agent,
             is_program: true,
@@ -85,6 +88,7 @@ impl Caller {
     pub(crate) fn command_line(agent: Arc<dyn Agent>) -> Self {
         Self {
             owner: Owner::local(),
+            scopes: ApiScopes::all(),
             source: CallSource::CommandLine,
             agent,
             is_program: false,

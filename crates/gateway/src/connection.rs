@@ -14,7 +14,7 @@ use std::{
 };
 
 use greenroom_core::{
-    Agent, BoxFuture, ConnectionId, Fields, NoAnswer, Owner, Queued, Raw, file_uri, raw::encode,
+    Agent, ApiScopes, BoxFuture, ConnectionId, Fields, NoAnswer, Owner, Queued, Raw, file_uri, raw::encode,
 };
 use greenroom_fleet::SessionKey;
 use greenroom_mcp::{Id, message};
@@ -57,6 +57,8 @@ impl ClientLocation {
 pub struct NewClient {
     pub id: ConnectionId,
     pub owner: Owner,
+    /// What the client may do.
+    pub scopes: ApiScopes,
     pub location: ClientLocation,
     /// The number of the first question to the client. If another server asked this client questions before, a new
     /// question must not have an old one's number.
@@ -68,6 +70,7 @@ pub struct NewClient {
 pub(crate) struct Connection {
     pub(crate) id: ConnectionId,
     pub(crate) owner: Owner,
+    pub(crate) scopes: ApiScopes,
     pub(crate) location: ClientLocation,
     state: Mutex<ClientState>,
     next_question: AtomicU64,
@@ -93,10 +96,11 @@ struct ClientState {
 
 impl Connection {
     pub(crate) fn new(client: NewClient) -> Arc<Self> {
-        let NewClient { id, owner, location, first_question, lost } = client;
+        let NewClient { id, owner, scopes, location, first_question, lost } = client;
         Arc::new(Self {
             id,
             owner,
+            scopes,
             location,
             state: Mutex::new(ClientState { lost, ..ClientState::default() }),
             next_question: AtomicU64::new(first_question),
@@ -344,7 +348,14 @@ mod tests {
         let owner = Owner::local();
         let location = ClientLocation::Network;
         let lost = HashSet::new();
-        let connection = Connection::new(NewClient { id, owner, location, first_question: 1, lost });
+        let connection = Connection::new(NewClient {
+            id,
+            owner,
+            scopes: ApiScopes::all(),
+            location,
+            first_question: 1,
+            lost,
+        });
         let runtime = tokio::runtime::Handle::current();
         let begin = |id: u64| {
             let spawn = || runtime.spawn(std::future::pending::<()>()).abort_handle();

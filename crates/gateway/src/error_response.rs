@@ -6,8 +6,8 @@
 mod attached;
 
 use greenroom_core::{
-    ConnectionId, InvalidSessionId, PolicyRefusal, Raw, RefId, SessionId, StartError, excerpt::echoed,
-    plural, port::human, raw::encode, record::Summary, time::timestamp,
+    ApiScope, ConnectionId, InvalidSessionId, PolicyRefusal, Raw, RefId, SessionId, StartError,
+    excerpt::echoed, plural, port::human, raw::encode, record::Summary, time::timestamp,
 };
 use greenroom_fleet::{FleetError, LeaseTimeout, NotChosen};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS};
@@ -401,6 +401,14 @@ impl From<FleetError> for ErrorResponse {
 impl From<StartError> for ErrorResponse {
     fn from(error: StartError) -> Self {
         FleetError::Start(error).into()
+    }
+}
+
+impl ErrorResponse {
+    /// The client's key lacks a scope that the tool needs.
+    pub(crate) fn missing_scope(tool: &str, scope: ApiScope) -> Self {
+        Self::new("tool_refused", format!("tool \"{tool}\" needs an API key with the scope `{scope}`"))
+            .hint("the operator decides which scopes a key has")
     }
 }
 

@@ -32,6 +32,7 @@ mod render;
 mod resources;
 pub mod rest;
 mod route;
+mod scope_table;
 mod session_key;
 #[cfg(test)]
 mod testing;

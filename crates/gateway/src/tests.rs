@@ -4,7 +4,9 @@ mod browsers;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, BoxFuture, NoAnswer, Owner, Queued, Raw, raw::encode, settings::Scope};
+use greenroom_core::{
+    Agent, ApiScopes, BoxFuture, NoAnswer, Owner, Queued, Raw, raw::encode, settings::Scope,
+};
 use greenroom_fleet::PoolSize;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -85,6 +87,7 @@ impl TestClient {
         let is_local = self.is_local;
         let caller = Caller {
             owner: Owner::local(),
+            scopes: ApiScopes::all(),
             source: CallSource::Request,
             agent,
             is_program: false,
@@ -289,6 +292,7 @@ async fn disabled_tool_error_names_its_cap() {
     let client = client(&[CHROMIUM]);
     let caller = Caller {
         owner: Owner::local(),
+        scopes: ApiScopes::all(),
         source: CallSource::Request,
         agent: Arc::<RecordingAgent>::default(),
         is_program: false,

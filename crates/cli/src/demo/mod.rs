@@ -20,7 +20,7 @@ use anyhow::Context;
 use axum::serve::Listener;
 use futures_util::future::try_join_all;
 use greenroom_core::{
-    Owner, StartError,
+    StartError,
     settings::{EngineKind, Scope, Settings},
 };
 use greenroom_engine::{browser, install};
@@ -96,7 +96,8 @@ pub async fn run(
         clients: Arc::new(HttpClients::default()),
         probes: Arc::new(Probes { server: app.run_folder().1.to_owned() }),
         location: ClientLocation::Network,
-        owner: Owner::local(),
+        keys: None,
+        public_probes: false,
         rules: Some(HostRules { address: Some(address.ip()), hosts: Vec::new() }),
         stop: closing.clone(),
         tasks: TaskTracker::new(),

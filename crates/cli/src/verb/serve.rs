@@ -8,20 +8,19 @@ use std::{
     net::SocketAddr,
     process::ExitCode,
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use anyhow::Context;
 use greenroom_core::{
-    Owner,
     port::human,
-    settings::{Origin, Resolved},
+    settings::{ConfiguredApiKey, Origin, Resolved},
 };
 use greenroom_engine::run_folder;
 use greenroom_gateway::{
     ClientLocation,
     control::{ProcessKind, RecentLog},
-    front::http::{self, HostRules, HttpClients, HttpState, Probes},
+    front::http::{self, HostRules, HttpClients, HttpState, KeyRing, Probes},
 };
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -58,18 +57,24 @@ pub async fn run(
     // Answers link to files below this URL.
     let _ = app.gateway.recall.base_url.set(url.clone());
     let closing = CancellationToken::new();
+    let keys = Arc::new(KeyRing::new(closing.clone()));
+    let configured: Vec<_> = settings.server.api_keys.iter().map(ConfiguredApiKey::entry).collect();
+    keys.replace(&configured, SystemTime::now());
     let socket = HttpState {
         gateway: app.gateway.clone(),
         clients: Arc::new(HttpClients::default()),
         probes: Arc::new(Probes { server: app.run_folder().1.to_owned() }),
         location: ClientLocation::Local { folder: env.working_dir.clone() },
-        owner: Owner::local(),
+        keys: None,
+        public_probes: true,
         rules: None,
         stop: closing.clone(),
         tasks: TaskTracker::new(),
     };
     let http_state = Arc::new(HttpState {
         location: ClientLocation::Network,
+        keys: Some(keys.clone()),
+        public_probes: settings.server.public_probes,
         rules: Some(HostRules { address: Some(address.ip()), hosts: settings.server.allowed_hosts.clone() }),
         ..socket.clone()
     });
@@ -78,7 +83,7 @@ pub async fn run(
         idle_exit,
         Some(url.clone()),
         recent_log,
-        http::router(Arc::new(socket)),
+        http::socket_router(Arc::new(socket)),
     );
     app.warm_up();
     // Write the file after the socket exists: who reads it connects to the socket.

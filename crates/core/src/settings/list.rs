@@ -41,6 +41,7 @@ impl<K: ValueType> ValueType for Many<K> {
         match self.0.shape() {
             FlagShape::One(name) | FlagShape::Many(name) => FlagShape::Many(name),
             FlagShape::Switch => FlagShape::Many("BOOL".to_owned()),
+            FlagShape::None => FlagShape::None,
         }
     }
 }

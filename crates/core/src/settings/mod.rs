@@ -7,6 +7,7 @@
 //! Nothing here reads a file or the environment: the cli hands in their text.
 
 mod address;
+mod api_keys;
 mod attached_browsers;
 mod browser_args;
 mod bytes;
@@ -50,6 +51,7 @@ mod pools_examples;
 #[cfg(test)]
 mod pools_tests;
 
+pub use api_keys::ConfiguredApiKey;
 pub use attached_browsers::{
     AttachedBrowser, BROWSERS_MAX, HEADERS_MAX, Header, LABEL_BYTES_MAX, TAGS_MAX, browser_label,
     browser_tags, browser_url,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Guard, SECTIONS, SETTINGS, Setting, Settings, reference_browsers, reference_pools};
+use super::{FlagShape, Guard, SECTIONS, SETTINGS, Setting, Settings, reference_browsers, reference_pools};
 
 const INTRO: &str = "\
 # Configuration
@@ -109,8 +109,11 @@ fn row(setting: &Setting, defaults: &Settings) -> String {
     let meaning = format!("{} Takes {}.", flow(setting.doc), setting.allowed()).replace('|', "\\|");
     let key = setting.key;
     let variable = setting.variable();
-    let flag = setting.flag();
-    format!("| `{key}`{lock} | `{variable}`{alias} | `--{flag}` | {default} | {meaning} |\n")
+    let flag = match setting.shape() {
+        FlagShape::None => "none".to_owned(),
+        _ => format!("`--{}`", setting.flag()),
+    };
+    format!("| `{key}`{lock} | `{variable}`{alias} | {flag} | {default} | {meaning} |\n")
 }
 
 /// The lines of a doc comment as one.

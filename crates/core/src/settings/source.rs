@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, fmt, path::PathBuf};
 
-use super::setting_macro::Setting;
+use super::{setting_macro::Setting, value_type::FlagShape};
 
 /// The variable and the flag that name the config file. They are not settings, since they decide where settings are
 /// read.
@@ -44,7 +44,14 @@ impl Sources {
     pub(super) fn instead(&self, setting: &Setting) -> String {
         let file =
             self.user_file.as_ref().map_or_else(String::new, |file| format!(", or in {}", file.display()));
-        format!("set it as {} in the environment, as --{}{file}", setting.variable(), setting.flag())
+        let flag = match setting.shape() {
+            FlagShape::None => String::new(),
+            _ => format!(", as --{}", setting.flag()),
+        };
+        format!(
+            "set it as {} in the environment{flag}{file}",
+            setting.alias.map_or_else(|| setting.variable(), str::to_owned)
+        )
     }
 
     /// The same for a value of a declared pool. The hint names the user's own file, whose pool the other file extends;

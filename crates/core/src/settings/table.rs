@@ -15,6 +15,7 @@ use std::{
 
 use super::{
     address::ListenAddress,
+    api_keys::{ApiKeys, ConfiguredApiKey},
     attached_browsers::{
         AttachedBrowser,
         fits::{CUSTOM, ISOLATED, ONE, RUNS, YES, no},
@@ -87,6 +88,13 @@ settings! {
         /// Further host names, without ports, that greenroom accepts in the `Host` header, such as the name of a
         /// reverse proxy in front of it.
         "server.allowed_hosts" allowed_hosts: Vec<String> = Vec::new() => Many(TextLine("HOST")), Guarded;
+        /// API keys as `name:key`, for containers; `greenroom keys` makes others, in the data folder. A key has at least 16
+        /// characters; `name[scope+scope]:key` gives it other scopes than `browse`, `watch` and `control`. Once there is a
+        /// key, every request over the network needs one.
+        "server.api_keys" api_keys: Vec<ConfiguredApiKey> = Vec::new() => ApiKeys, Guarded, alias = Some("GREENROOM_API_KEYS");
+        /// Whether `/ready` with its details and `/metrics` need no API key. Otherwise they need one, and `/metrics` and the
+        /// details one with the scope `admin`.
+        "server.public_probes" public_probes: bool = false => Switch, Guarded;
         /// How long a server that receives a stop signal lets running calls go on. A second signal ends them at once.
         "server.drain_timeout" drain_timeout: Duration = Duration::from_secs(5) => Span::FROM_ZERO, Open;
         /// A server ends by itself after this time without an open session, a connected client, a running call or a

@@ -60,6 +60,8 @@ pub enum FlagShape {
     One(String),
     /// Several values: the flag may be repeated.
     Many(String),
+    /// No flag: every user of a machine can read its command lines, and the value is a secret.
+    None,
 }
 
 pub(super) trait ValueType {

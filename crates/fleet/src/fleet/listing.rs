@@ -38,6 +38,14 @@ pub struct SessionStatus {
     pub expires_in: Option<Duration>,
 }
 
+impl SessionStatus {
+    /// What names the session among those of its owner.
+    pub fn key(&self) -> Option<SessionKey> {
+        let named = self.id.clone().map(SessionKey::Named);
+        named.or_else(|| self.connection.map(SessionKey::Connection))
+    }
+}
+
 impl Fleet {
     /// The owner's sessions, oldest first, without calls that have no session.
     pub fn list(&self, owner: &Owner) -> Vec<SessionStatus> {

@@ -21,13 +21,16 @@ use std::{
 };
 
 use axum::{
-    Router,
+    Extension, Router,
     routing::{get, post},
 };
-use greenroom_core::Owner;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Gateway, rest};
+use crate::{
+    Gateway,
+    front::http::{RequestEnd, Requester},
+    rest,
+};
 
 pub use call::{AnswerImage, CommandAnswer, CommandCall};
 pub use key::{InvalidSessionKey, OwnedSessionKey};
@@ -96,7 +99,8 @@ pub struct Control {
 /// The routes: all below `/control/`, and the REST routes below `/api/`.
 pub fn router(control: Arc<Control>) -> Router {
     // The user who owns the process may attach browsers.
-    let rest = rest::router(control.gateway.clone(), Owner::local(), true);
+    let requester = Requester::local(RequestEnd::with_server(&control.closing));
+    let rest = rest::router(control.gateway.clone(), true).layer(Extension(requester));
     Router::new()
         .route("/control/status", get(status::show))
         .route("/control/sessions", get(sessions::list))

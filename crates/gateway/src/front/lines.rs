@@ -91,7 +91,7 @@ pub(super) fn too_long(bytes: usize) -> Vec<u8> {
 mod tests {
     use std::{collections::HashSet, thread};
 
-    use greenroom_core::{ConnectionId, Owner, settings::Scope};
+    use greenroom_core::{ApiScopes, ConnectionId, Owner, settings::Scope};
     use greenroom_testkit::{TEST_TIMEOUT, within};
 
     use super::*;
@@ -107,7 +107,14 @@ mod tests {
         let id = ConnectionId::from_random(1);
         let owner = Owner::local();
         let location = ClientLocation::Network;
-        let client = NewClient { id, owner, location, first_question: 1, lost: HashSet::new() };
+        let client = NewClient {
+            id,
+            owner,
+            scopes: ApiScopes::all(),
+            location,
+            first_question: 1,
+            lost: HashSet::new(),
+        };
         let protocol = Protocol::new(gateway, Connection::new(client));
         let Stdio { outgoing, .. } = greenroom_mcp::stdio::open(std::io::empty(), std::io::sink()).unwrap();
         let reply_path = ReplyPath::pipe(&outgoing);

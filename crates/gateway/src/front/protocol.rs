@@ -211,6 +211,7 @@ impl Protocol {
         let agent = ConnectedAgent { connection: connection.clone(), sink, waiting };
         Caller {
             owner: connection.owner.clone(),
+            scopes: connection.scopes,
             is_local: connection.location.is_local(),
             source: CallSource::Connection(connection),
             agent: Arc::new(agent),
@@ -264,6 +265,7 @@ impl Protocol {
         connections.introduce(self.connection.id, request.client.as_ref().and_then(display_name).as_deref());
         let stateless_client = stateless::StatelessClient {
             owner: self.connection.owner.clone(),
+            scopes: self.connection.scopes,
             connection: Some(self.connection.clone()),
             roots: self.connection.folder(),
             is_local: self.connection.location.is_local(),

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use greenroom_core::{ConnectionId, Owner};
+use greenroom_core::{ApiScopes, ConnectionId, Owner};
 use greenroom_mcp::stdio::Stdio;
 use tokio_util::sync::CancellationToken;
 
@@ -18,6 +18,7 @@ pub async fn serve(gateway: Arc<Gateway>, stdio: Stdio, stop: CancellationToken)
     let client = NewClient {
         id: ConnectionId(1),
         owner: Owner::local(),
+        scopes: ApiScopes::all(),
         location,
         first_question: 1,
         lost: HashSet::new(),

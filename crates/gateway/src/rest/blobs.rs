@@ -9,7 +9,6 @@ use std::time::Duration;
 use axum::{
     Json,
     body::Body,
-    extract::State,
     http::{HeaderMap, HeaderValue, Response, StatusCode, header},
 };
 use greenroom_core::BlobId;
@@ -69,7 +68,7 @@ struct BlobList {
     responses((status = 200, body = BlobList), BadRequest, Unavailable)
 )]
 async fn list(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     QueryParams(query): QueryParams<BlobListQuery>,
 ) -> Result<Json<BlobList>, RestError> {
     let limit = query.limit.unwrap_or(LIST_DEFAULT);
@@ -181,7 +180,7 @@ fn is_file_name(name: &str) -> bool {
     )
 )]
 async fn show(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     name: PathName,
     headers: HeaderMap,
 ) -> Result<Response<Body>, RestError> {

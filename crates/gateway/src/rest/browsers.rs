@@ -1,7 +1,7 @@
 //! `/api/browsers`: attached browsers, and commands to them: reconnect, attach, detach. The last two are only for
 //! clients that may change which browsers are attached.
 
-use axum::{Json, body::Body, extract::State, http::HeaderMap};
+use axum::{Json, body::Body, http::HeaderMap};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
@@ -23,7 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<RestState> {
 
 /// List all attached browsers
 #[utoipa::path(get, operation_id = "list_browsers", path = "/browsers", tag = "browsers", responses((status = 200, body = Browsers)))]
-async fn list(State(rest_state): RestContext) -> Json<Browsers> {
+async fn list(RestContext(rest_state): RestContext) -> Json<Browsers> {
     Json(Browsers::list(&rest_state.gateway.fleet))
 }
 
@@ -34,7 +34,10 @@ async fn list(State(rest_state): RestContext) -> Json<Browsers> {
     get, operation_id = "show_browser", path = "/browsers/{index}", tag = "browsers", params(("index" = String, Path)),
     responses((status = 200, body = Browser), BadRequest, NotFound)
 )]
-async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Browser>, RestError> {
+async fn show(
+    RestContext(rest_state): RestContext,
+    PathName(name): PathName,
+) -> Result<Json<Browser>, RestError> {
     let fleet = &rest_state.gateway.fleet;
     Ok(Json(Browser::from_status(fleet, fleet.browser(&name)?)))
 }
@@ -48,7 +51,7 @@ async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Resul
     responses((status = 200, body = Browser), BadRequest, NotFound, Unavailable)
 )]
 async fn reconnect(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     PathName(name): PathName,
 ) -> Result<Json<Browser>, RestError> {
     let fleet = &rest_state.gateway.fleet;
@@ -63,7 +66,7 @@ async fn reconnect(
     responses((status = 200, body = Browser), BadRequest, Forbidden, Conflict, BodyTooLarge, NotJson, Unavailable)
 )]
 async fn attach(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Browser>, RestError> {
@@ -86,7 +89,7 @@ async fn attach(
     responses((status = 200, body = Browser), BadRequest, Forbidden, NotFound, Unavailable)
 )]
 async fn detach(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     PathName(name): PathName,
 ) -> Result<Json<Browser>, RestError> {
     if !rest_state.may_attach {

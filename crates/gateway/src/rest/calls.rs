@@ -3,7 +3,7 @@
 //! A call that ran gets status 200, however it ended: whether the tool failed is in its `status`. The engine's answer
 //! is not sent back; it is recorded, and read by its `ref_id`. A call that did not run is a [`RestError`].
 
-use axum::{Json, body::Body, extract::State, http::HeaderMap};
+use axum::{Json, body::Body, http::HeaderMap};
 use greenroom_core::{
     Fields, Raw, Records, RefId, SessionUid, raw,
     record::{ConsoleRange, Record, RecordFilter, Status},
@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    RestContext, RestError, RestState, body,
+    RestContext, RestError, RestRequest, RestState, body,
     input::{CallPosition, PathName, QueryParams, ref_id, session},
     record::{CallConsole, CallContent, CallDetail, CallList, CallResponse, CallView, ConsoleLevel, OwnCall},
     rest_error::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, Unavailable},
@@ -75,7 +75,7 @@ struct NewCall {
     )
 )]
 async fn make(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<CallResponse>, RestError> {
@@ -116,7 +116,7 @@ async fn make(
 
 /// Makes a call. A call with a name runs to its end even if its client disconnects: the client may ask for it again.
 async fn make_call(
-    rest_state: &RestState,
+    rest_state: &RestRequest,
     request: CallRequest,
 ) -> Result<Result<CallOutcome, NotRun>, RestError> {
     let gateway = rest_state.gateway.clone();
@@ -136,7 +136,7 @@ async fn make_call(
 
 /// Runs one of greenroom's own tools. It leaves no record, so the client cannot name the call.
 async fn own_tool(
-    rest_state: &RestState,
+    rest_state: &RestRequest,
     tool: &OwnTool,
     new: NewCall,
 ) -> Result<Json<CallResponse>, RestError> {
@@ -208,7 +208,7 @@ enum EndStatusFilter {
     responses((status = 200, body = CallList), BadRequest, NotFound, Unavailable)
 )]
 async fn list(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     QueryParams(query): QueryParams<CallListQuery>,
 ) -> Result<Json<CallList>, RestError> {
     let records = rest_state.records()?;
@@ -246,7 +246,7 @@ async fn list(
     params(("ref_id" = String, Path, format = Uuid)),
     responses((status = 200, body = CallDetail), BadRequest, NotFound, Unavailable)
 )]
-async fn show(State(rest_state): RestContext, name: PathName) -> Result<Json<CallDetail>, RestError> {
+async fn show(RestContext(rest_state): RestContext, name: PathName) -> Result<Json<CallDetail>, RestError> {
     let id = name.ref_id()?;
     Ok(Json(record(rest_state.records()?, &rest_state, &id).await?.into()))
 }
@@ -289,7 +289,7 @@ struct ContentParameters {
     responses((status = 200, body = CallContent), BadRequest, NotFound, Conflict, Unavailable)
 )]
 async fn content(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     name: PathName,
     QueryParams(query): QueryParams<ContentParameters>,
 ) -> Result<Json<CallContent>, RestError> {
@@ -338,7 +338,7 @@ struct ConsoleQuery {
     responses((status = 200, body = CallConsole), BadRequest, NotFound, Unavailable)
 )]
 async fn console(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     name: PathName,
     QueryParams(query): QueryParams<ConsoleQuery>,
 ) -> Result<Json<CallConsole>, RestError> {
@@ -353,12 +353,12 @@ async fn console(
     Ok(Json(CallConsole { ref_id: id.to_string(), console, next_offset: part.next }))
 }
 
-async fn record(records: &dyn Records, rest_state: &RestState, id: &RefId) -> Result<Record, RestError> {
+async fn record(records: &dyn Records, rest_state: &RestRequest, id: &RefId) -> Result<Record, RestError> {
     records.record(&rest_state.owner, id).await?.ok_or_else(|| RestError::no_call(id))
 }
 
 /// The session of this UUID or name.
-async fn uid(rest_state: &RestState, records: &dyn Records, given: &str) -> Result<SessionUid, RestError> {
+async fn uid(rest_state: &RestRequest, records: &dyn Records, given: &str) -> Result<SessionUid, RestError> {
     let name = session(given)?;
     let row = records.session(&rest_state.owner, name.as_str()).await?;
     Ok(row.ok_or_else(|| RestError::no_session(given))?.session.uid)

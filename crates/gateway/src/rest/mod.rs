@@ -22,13 +22,13 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::{Request, State},
-    http::Uri,
+    extract::{FromRequestParts, Request},
+    http::{Uri, request::Parts},
     middleware::{self, Next},
 };
-use greenroom_core::{Owner, Records};
+use greenroom_core::{ApiScopes, Owner, Records};
 
-use crate::{Gateway, caller::Caller, offload::offloadable};
+use crate::{Gateway, caller::Caller, front::http::Requester, offload::offloadable};
 
 pub(crate) use body::whole;
 pub use openapi::document;
@@ -39,21 +39,45 @@ pub use rest_error::{ProblemBody, RestError};
 pub(crate) use timeline::CALLS_MAX;
 pub use timeline::{SessionView, TimelineEvent, TimelineEventKind, TimelineView, timeline_of};
 
-/// What handlers need: the gateway, and the owner on whose behalf they act.
+/// What all requests of a listener share.
 #[derive(Clone)]
 pub(crate) struct RestState {
-    pub(crate) gateway: Arc<Gateway>,
-    pub(crate) owner: Owner,
-    /// Whether these clients may attach and detach browsers.
-    pub(crate) may_attach: bool,
+    gateway: Arc<Gateway>,
+    /// Whether its clients may attach and detach browsers, if their scopes allow it.
+    may_attach: bool,
 }
 
-type RestContext = State<RestState>;
+/// What handlers need: the gateway, and the owner on whose behalf they act.
+pub(crate) struct RestRequest {
+    gateway: Arc<Gateway>,
+    owner: Owner,
+    scopes: ApiScopes,
+    /// Whether the client may attach and detach browsers.
+    may_attach: bool,
+}
 
-impl RestState {
+/// A [`RestRequest`], as handlers take it. The [`Requester`] comes from the layer that authenticates requests.
+struct RestContext(RestRequest);
+
+impl FromRequestParts<RestState> for RestContext {
+    type Rejection = RestError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &RestState) -> Result<Self, RestError> {
+        // Without that layer there is no owner, and no request may pass.
+        let requester = parts.extensions.get::<Requester>().ok_or_else(RestError::failed)?;
+        Ok(Self(RestRequest {
+            gateway: state.gateway.clone(),
+            owner: requester.owner.clone(),
+            scopes: requester.scopes,
+            may_attach: state.may_attach && requester.is_admin(),
+        }))
+    }
+}
+
+impl RestRequest {
     /// The client as a caller.
     fn program(&self) -> Caller {
-        Caller::program(&self.owner)
+        Caller::program(&self.owner, self.scopes)
     }
 
     /// The store, if records are on.
@@ -62,15 +86,15 @@ impl RestState {
     }
 }
 
-/// All routes below `/api`, with errors for the other paths there. The caller decides which clients can reach it, and
-/// whether they may attach and detach browsers.
-pub(crate) fn router(gateway: Arc<Gateway>, owner: Owner, may_attach: bool) -> Router {
+/// All routes below `/api`, with errors for the other paths there. The caller adds the layer that says who sends a request,
+/// and decides whether its clients may attach and detach browsers.
+pub(crate) fn router(gateway: Arc<Gateway>, may_attach: bool) -> Router {
     let routes = Router::from(openapi::routes())
         .route("/openapi.json", axum::routing::get(openapi::show))
         .fallback(|uri: Uri| async move { RestError::no_route(&uri) })
         .method_not_allowed_fallback(|| async { RestError::wrong_method() })
         // Arguments and records may be large.
         .layer(middleware::from_fn(|request: Request, next: Next| offloadable(next.run(request))))
-        .with_state(RestState { gateway, owner, may_attach });
+        .with_state(RestState { gateway, may_attach });
     Router::new().nest("/api", routes)
 }

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use axum::{Json, body::Body, extract::State, http::HeaderMap};
+use axum::{Json, body::Body, http::HeaderMap};
 use greenroom_core::{InstanceId, lease::INSTANCES_MAX};
 use greenroom_fleet::{Fleet, FleetError, Health};
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,7 @@ pub(super) fn routes() -> OpenApiRouter<RestState> {
 
 /// List all pools, with totals
 #[utoipa::path(get, operation_id = "list_pools", path = "/pools", tag = "pools", responses((status = 200, body = Pools)))]
-async fn list(State(rest_state): RestContext) -> Json<Pools> {
+async fn list(RestContext(rest_state): RestContext) -> Json<Pools> {
     Json(Pools::new(&rest_state.gateway.fleet.pools(), SystemTime::now()))
 }
 
@@ -96,7 +96,10 @@ async fn list(State(rest_state): RestContext) -> Json<Pools> {
     get, operation_id = "show_pool", path = "/pools/{name}", tag = "pools", params(("name" = String, Path)),
     responses((status = 200, body = Pool), BadRequest, NotFound)
 )]
-async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Pool>, RestError> {
+async fn show(
+    RestContext(rest_state): RestContext,
+    PathName(name): PathName,
+) -> Result<Json<Pool>, RestError> {
     Ok(Json(Pool::new(&rest_state.gateway.fleet.pool(&name)?, SystemTime::now())))
 }
 
@@ -108,7 +111,7 @@ async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Resul
     responses((status = 200, body = PoolHealth), BadRequest, NotFound, Unavailable)
 )]
 async fn health(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     PathName(name): PathName,
 ) -> Result<Json<PoolHealth>, RestError> {
     let pool = rest_state.gateway.fleet.pool(&name)?;
@@ -128,7 +131,7 @@ async fn health(
     responses((status = 200, body = ScaleResult), BadRequest, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable)
 )]
 async fn scale(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     PathName(name): PathName,
     headers: HeaderMap,
     body: Body,
@@ -154,7 +157,7 @@ async fn scale(
     responses((status = 200, body = CommandedInstances), BadRequest, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable)
 )]
 async fn restart(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     PathName(name): PathName,
     headers: HeaderMap,
     body: Body,
@@ -170,7 +173,7 @@ async fn restart(
     responses((status = 200, body = CommandedInstances), BadRequest, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable)
 )]
 async fn drain(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     PathName(name): PathName,
     headers: HeaderMap,
     body: Body,

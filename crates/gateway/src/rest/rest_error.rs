@@ -88,6 +88,16 @@ impl RestError {
         self
     }
 
+    /// A request that its key does not permit.
+    pub(crate) fn refused(status: StatusCode, error: &'static str, message: String) -> Self {
+        Self::new(status, error, message)
+    }
+
+    /// The client's key has become invalid while the request ran.
+    pub(crate) fn key_ended(message: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
     pub(super) fn no_route(uri: &Uri) -> Self {
         Self::new(
             StatusCode::NOT_FOUND,

@@ -6,7 +6,6 @@
 use axum::{
     Json,
     body::Body,
-    extract::State,
     http::{HeaderMap, StatusCode},
 };
 use greenroom_core::{ConnectionId, SessionId, excerpt::excerpt, time::timestamp};
@@ -16,7 +15,7 @@ use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    RestContext, RestError, RestState, body,
+    RestContext, RestError, RestRequest, RestState, body,
     input::{PathName, session},
     rest_error::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, Unavailable},
     timeline::SessionView,
@@ -93,7 +92,7 @@ pub(super) fn routes() -> OpenApiRouter<RestState> {
     get, operation_id = "list_sessions", path = "/sessions", tag = "sessions",
     responses((status = 200, body = Sessions))
 )]
-async fn list(State(rest_state): RestContext) -> Json<Sessions> {
+async fn list(RestContext(rest_state): RestContext) -> Json<Sessions> {
     let all = rest_state.gateway.fleet.list(&rest_state.owner);
     let sessions = first_within(LIST_BYTES_MAX, all.iter().filter_map(Session::from_status));
     let left_out = all.len() - sessions.len();
@@ -109,7 +108,7 @@ async fn list(State(rest_state): RestContext) -> Json<Sessions> {
     )
 )]
 async fn open(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Session>), RestError> {
@@ -137,7 +136,10 @@ async fn open(
     params(("id" = String, Path, description = "The session's UUID or its name")),
     responses((status = 200, body = Session), BadRequest, NotFound, Unavailable)
 )]
-async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Result<Json<Session>, RestError> {
+async fn show(
+    RestContext(rest_state): RestContext,
+    PathName(name): PathName,
+) -> Result<Json<Session>, RestError> {
     let id = session(&name)?;
     let by_uid =
         || rest_state.gateway.fleet.by_uid(&rest_state.owner, &greenroom_core::SessionUid::parse(&name)?);
@@ -156,7 +158,10 @@ async fn show(State(rest_state): RestContext, PathName(name): PathName) -> Resul
     params(("id" = String, Path, description = "The session's UUID or its name")),
     responses((status = 204, description = "The session is closed"), BadRequest, Forbidden, NotFound, Conflict)
 )]
-async fn close(State(rest_state): RestContext, PathName(name): PathName) -> Result<StatusCode, RestError> {
+async fn close(
+    RestContext(rest_state): RestContext,
+    PathName(name): PathName,
+) -> Result<StatusCode, RestError> {
     let id: SessionId = session(&name)?;
     let gateway = &rest_state.gateway;
     let refused = |failure: ErrorResponse| RestError::not_run(&failure, CLOSE, None);
@@ -168,7 +173,7 @@ async fn close(State(rest_state): RestContext, PathName(name): PathName) -> Resu
     }
 }
 
-impl RestState {
+impl RestRequest {
     /// A session that exists.
     fn session(&self, session_key: &SessionKey) -> Option<Session> {
         let is_it = |status: &SessionStatus| match session_key {

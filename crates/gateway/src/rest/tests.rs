@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use axum::{body::Body, http::Request};
+use axum::{Extension, body::Body, http::Request};
 use futures_util::future::join_all;
 use greenroom_core::{
     BlobId, Owner, Records, RefId, SessionUid,
@@ -20,9 +20,11 @@ use http_body_util::BodyExt;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     Gateway,
+    front::http::{RequestEnd, Requester},
     offload::block_all,
     testing::{self, BUILT_IN, DAY, MemoryRecords},
 };
@@ -100,7 +102,11 @@ impl RestClient {
 
     /// A program that may attach and detach browsers, or may not.
     fn before(gateway: Arc<Gateway>, _folder: tempfile::TempDir, may_attach: bool) -> Self {
-        Self { routes: TowerToHyperService::new(super::router(gateway, Owner::local(), may_attach)), _folder }
+        let requester = Requester::local(RequestEnd::with_server(&CancellationToken::new()));
+        Self {
+            routes: TowerToHyperService::new(super::router(gateway, may_attach).layer(Extension(requester))),
+            _folder,
+        }
     }
 
     async fn send(&self, request: Request<Body>) -> HttpReply {

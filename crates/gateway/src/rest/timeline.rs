@@ -3,7 +3,7 @@
 //! The control socket serves the same view for any owner, and `greenroom logs --session` makes it itself if no
 //! greenroom runs; [`timeline_of`] is what all of them share.
 
-use axum::{Json, extract::State};
+use axum::Json;
 use greenroom_core::{
     Owner, Records,
     record::{SessionEvent, SessionRow, Status, Unreadable, What},
@@ -109,7 +109,7 @@ struct TimelineParameters {
     responses((status = 200, body = TimelineView), BadRequest, NotFound, Unavailable)
 )]
 async fn timeline(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     PathName(name): PathName,
     QueryParams(part): QueryParams<TimelineParameters>,
 ) -> Result<Json<TimelineView>, RestError> {

@@ -41,6 +41,7 @@ use crate::{
     offload::offload_if_large,
     render,
     route::CallRequest,
+    scope_table::tool_scope,
     session_key::named,
 };
 
@@ -307,6 +308,10 @@ impl OwnTool {
         caller: &Caller,
         mut request: CallRequest,
     ) -> Result<ToolOutput, ErrorResponse> {
+        let scope = tool_scope(self.name);
+        if !caller.scopes.has(scope) {
+            return Err(ErrorResponse::missing_scope(self.name, scope));
+        }
         let permit = gateway.policy.permit(&caller.owner, self.name)?;
         let all = self.takes_selectors;
         let injected = InjectedParameters {

@@ -19,23 +19,41 @@ pub struct HttpMcpClient {
     address: std::net::SocketAddr,
     pub session: String,
     revision: String,
+    /// The value of its `Authorization` header.
+    authorization: Option<String>,
     next_id: AtomicU64,
 }
 
 impl HttpMcpClient {
     /// The handshake: `initialize`, then `notifications/initialized`.
     pub async fn open(server: &Server, revision: &str, capabilities: Value) -> Self {
+        Self::open_with(server, revision, capabilities, None).await
+    }
+
+    /// The handshake with an API key, which every later request has too.
+    pub async fn open_with_key(server: &Server, revision: &str, key: &str) -> Self {
+        Self::open_with(server, revision, json!({}), Some(format!("Bearer {key}"))).await
+    }
+
+    async fn open_with(
+        server: &Server,
+        revision: &str,
+        capabilities: Value,
+        authorization: Option<String>,
+    ) -> Self {
         let info = json!({"name": "greenroom-testkit", "version": "1.0.0"});
         let params = json!({"protocolVersion": revision, "capabilities": capabilities, "clientInfo": info});
         let first = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
-        let headers = [("content-type", "application/json"), ("accept", ACCEPT_BOTH)];
+        let mut headers = vec![("content-type", "application/json"), ("accept", ACCEPT_BOTH)];
+        headers.extend(authorization.as_deref().map(|value| ("authorization", value)));
         let connection = server.connection().await;
         let mut reply = connection.request("POST", "/mcp", &headers, Some(&first.to_string())).await;
         let session = reply.header("mcp-session-id").expect("a session id").to_owned();
         let answer = reply.json().await;
         assert_eq!(answer["result"]["protocolVersion"], revision, "{answer}");
         let revision = revision.to_owned();
-        let client = Self { address: server.address(), session, revision, next_id: AtomicU64::new(1) };
+        let next_id = AtomicU64::new(1);
+        let client = Self { address: server.address(), session, revision, authorization, next_id };
         let noted = client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
         assert_eq!(noted.status, 202);
         client
@@ -45,16 +63,28 @@ impl HttpMcpClient {
     pub fn at(&self, server: &Server) -> Self {
         let session = self.session.clone();
         let revision = self.revision.clone();
-        Self { address: server.address(), session, revision, next_id: AtomicU64::new(1) }
+        let authorization = self.authorization.clone();
+        let next_id = AtomicU64::new(1);
+        Self { address: server.address(), session, revision, authorization, next_id }
+    }
+
+    /// The same MCP session with another API key.
+    pub fn with_key(&self, key: &str) -> Self {
+        let authorization = Some(format!("Bearer {key}"));
+        let session = self.session.clone();
+        let revision = self.revision.clone();
+        Self { address: self.address, session, revision, authorization, next_id: AtomicU64::new(1) }
     }
 
     fn headers(&self) -> Vec<(&str, &str)> {
-        vec![
+        let mut headers = vec![
             ("content-type", "application/json"),
             ("accept", ACCEPT_BOTH),
-            ("mcp-session-id", &self.session),
-            ("mcp-protocol-version", &self.revision),
-        ]
+            ("mcp-session-id", &*self.session),
+            ("mcp-protocol-version", &*self.revision),
+        ];
+        headers.extend(self.authorization.as_deref().map(|value| ("authorization", value)));
+        headers
     }
 
     /// Sends a message, or a batch, on a connection of its own.

@@ -6,6 +6,7 @@ mod calls;
 mod faults;
 mod handshake;
 mod in_flight_limit;
+mod keys;
 mod listen;
 pub mod pools;
 mod probes;

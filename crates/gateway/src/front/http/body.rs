@@ -17,9 +17,9 @@ use greenroom_mcp::{
     stream::{NumberedMessage, StreamReader},
 };
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
 use super::{
+    auth::RequestEnd,
     headers,
     refusal::{self, Requests},
 };
@@ -53,8 +53,8 @@ pub(super) struct EventStream {
     pub(super) number: Option<u64>,
     /// Whether to send the stream's id before the first message, so that the client can resume from the beginning.
     pub(super) sends_id_first: bool,
-    pub(super) stop: CancellationToken,
-    /// The requests that get an error if the server stops before the stream's last message.
+    pub(super) end: RequestEnd,
+    /// The requests that get an error if the server stops, or their key ends, before the stream's last message.
     pub(super) unanswered: Requests,
     /// Dropped with the stream, when the client has disconnected: dropping it cancels the request.
     pub(super) _guard: Option<Arc<dyn Send + Sync>>,
@@ -87,15 +87,15 @@ pub(super) enum ResponseStart {
     Stream(Option<NumberedMessage>),
     /// There is no answer: the request was cancelled.
     Nothing,
-    /// There will be no answer: the server stops.
-    Stopping,
+    /// There will be no answer: the server stops, or the key of the request has ended.
+    CutOff,
 }
 
 pub(super) async fn first(
     reader: &mut StreamReader,
     kind: RequestKind,
     takes: AcceptedTypes,
-    stop: &CancellationToken,
+    end: &RequestEnd,
 ) -> ResponseStart {
     let begin = match kind {
         RequestKind::Session => STREAM_AFTER,
@@ -116,11 +116,11 @@ pub(super) async fn first(
     tokio::select! {
         biased;
         first = decided => match first {
-            // The server stops: it ended the client, which cancelled the request.
-            ResponseStart::Nothing if stop.is_cancelled() => ResponseStart::Stopping,
+            // The server stops, or the key has ended: the server ended the client, which cancelled the request.
+            ResponseStart::Nothing if end.has_ended() => ResponseStart::CutOff,
             first => first,
         },
-        () = stop.cancelled() => ResponseStart::Stopping,
+        () = end.token().cancelled() => ResponseStart::CutOff,
     }
 }
 
@@ -158,7 +158,7 @@ pub(super) fn events(events: EventStream, begun: Option<NumberedMessage>) -> Res
         let next = tokio::select! {
             biased;
             next = timeout(KEEP_ALIVE, events.reader.next()) => next,
-            () = events.stop.cancelled() => Ok(None),
+            () = events.end.token().cancelled() => Ok(None),
         };
         let chunk = match next {
             // The message counts as held until hyper has written it: messages for a client that does not read
@@ -169,8 +169,8 @@ pub(super) fn events(events: EventStream, begun: Option<NumberedMessage>) -> Res
                 }
                 events.reader.held().hold(encode(events.number, retry.take(), &message))
             }
-            Ok(None) if events.stop.is_cancelled() => {
-                let errors = std::mem::take(&mut events.unanswered).cut_off()?;
+            Ok(None) if events.end.has_ended() => {
+                let errors = std::mem::take(&mut events.unanswered).cut_off(&events.end)?;
                 Bytes::from(sse::encode(None, None, &errors))
             }
             Ok(None) => return None,
@@ -196,6 +196,7 @@ fn encode(number: Option<u64>, retry: Option<Duration>, message: &NumberedMessag
 mod tests {
     use greenroom_mcp::MessageStream;
     use tokio::time::{Instant, sleep};
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
 
@@ -208,7 +209,8 @@ mod tests {
             stream.send(b"{}".to_vec());
             stream.finish();
         });
-        first(&mut reader, kind, AcceptedTypes::Both, &CancellationToken::new()).await
+        first(&mut reader, kind, AcceptedTypes::Both, &RequestEnd::with_server(&CancellationToken::new()))
+            .await
     }
 
     /// An early answer is one JSON object; a later one is sent in an event stream that has begun, soon enough that no

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use greenroom_core::ConnectionId;
+use greenroom_core::{ConnectionId, Owner};
 use parking_lot::{Mutex, MutexGuard};
 use uuid::Uuid;
 
@@ -21,11 +21,14 @@ pub(super) struct Fronts(Mutex<FrontsState>);
 
 #[derive(Default)]
 struct FrontsState {
-    /// By the secret's digest, and whether the front joined from this machine: the secret of a local front does not
-    /// work over the network, nor the other way round.
-    known: HashMap<(Digest, bool), KnownFront>,
+    /// By the secret's digest, its owner, and whether the front joined from this machine: the secret of a local front does
+    /// not work over the network, nor the other way round, nor for another owner.
+    known: HashMap<FrontKey, KnownFront>,
     departures: u64,
 }
+
+/// The digest of its secret, its owner, and whether it joined from this machine.
+type FrontKey = (Digest, Owner, bool);
 
 struct KnownFront {
     id: ConnectionId,
@@ -39,7 +42,7 @@ struct KnownFront {
 pub(super) struct Membership<'a> {
     fronts: &'a Fronts,
     /// `None` for a front without a secret, which cannot come back.
-    key: Option<(Digest, bool)>,
+    key: Option<FrontKey>,
     pub(super) id: ConnectionId,
 }
 
@@ -57,18 +60,20 @@ impl Fronts {
     pub(super) fn join(
         &self,
         secret: Option<&Secret>,
+        owner: &Owner,
         is_local: bool,
         has_session: impl Fn(ConnectionId) -> bool,
     ) -> Membership<'_> {
         let Some(secret) = secret else {
             return Membership { fronts: self, key: None, id: unused() };
         };
-        let key = (secret.digest(), is_local);
+        let key = (secret.digest(), owner.clone(), is_local);
         let mut state = self.lock();
         if !state.known.contains_key(&key) {
             state.make_room(has_session);
         }
-        let known = state.known.entry(key).or_insert_with(|| KnownFront { id: unused(), joined: 0, left: 0 });
+        let known =
+            state.known.entry(key.clone()).or_insert_with(|| KnownFront { id: unused(), joined: 0, left: 0 });
         known.joined += 1;
         Membership { fronts: self, key: Some(key), id: known.id }
     }
@@ -81,7 +86,7 @@ impl FrontsState {
             return;
         }
         let oldest = self.known.iter().filter(|(_, known)| left(known) && !has_session(known.id));
-        if let Some(key) = oldest.min_by_key(|(_, known)| known.left).map(|(key, _)| *key) {
+        if let Some(key) = oldest.min_by_key(|(_, known)| known.left).map(|(key, _)| key.clone()) {
             self.known.remove(&key);
         }
     }
@@ -91,17 +96,17 @@ impl Membership<'_> {
     /// Whether this front has no other connection.
     pub(super) fn is_only(&self) -> bool {
         let state = self.fronts.lock();
-        self.key.and_then(|key| state.known.get(&key)).is_none_or(|known| known.joined <= 1)
+        self.key.as_ref().and_then(|key| state.known.get(key)).is_none_or(|known| known.joined <= 1)
     }
 }
 
 impl Drop for Membership<'_> {
     fn drop(&mut self) {
-        let Some(key) = self.key else { return };
+        let Some(key) = &self.key else { return };
         let mut state = self.fronts.lock();
         state.departures += 1;
         let departure = state.departures;
-        if let Some(known) = state.known.get_mut(&key) {
+        if let Some(known) = state.known.get_mut(key) {
             known.joined = known.joined.saturating_sub(1);
             known.left = departure;
         }
@@ -123,12 +128,15 @@ mod tests {
     fn fronts_rejoin_by_secret_only() {
         let fronts = Fronts::default();
         let secret = Secret::random();
-        let id = |secret: Option<&Secret>, is_local| fronts.join(secret, is_local, |_| false).id;
+        let id =
+            |secret: Option<&Secret>, is_local| fronts.join(secret, &Owner::local(), is_local, |_| false).id;
         let first = id(Some(&secret), false);
         assert_eq!(id(Some(&secret), false), first);
         assert_ne!(id(Some(&secret), true), first, "from the machine itself");
         assert_ne!(id(Some(&Secret::random()), false), first);
         assert_ne!(id(None, false), id(None, false));
+        let foreign = fronts.join(Some(&secret), &Owner::new("ann"), false, |_| false).id;
+        assert_ne!(foreign, first, "of another owner");
     }
 
     /// A front that is back before the server noticed its broken connection has two connections; once the broken one is
@@ -137,7 +145,7 @@ mod tests {
     fn connections_of_a_front_are_counted() {
         let fronts = Fronts::default();
         let secret = Secret::random();
-        let join = || fronts.join(Some(&secret), true, |_| false);
+        let join = || fronts.join(Some(&secret), &Owner::local(), true, |_| false);
         let broken = join();
         let back = join();
         assert!(!broken.is_only());
@@ -150,13 +158,16 @@ mod tests {
     fn oldest_departed_fronts_are_evicted() {
         let fronts = Fronts::default();
         let secrets = [(); 3].map(|()| Secret::random());
-        let ids = secrets.each_ref().map(|secret| fronts.join(Some(secret), false, |_| false).id);
+        let ids =
+            secrets.each_ref().map(|secret| fronts.join(Some(secret), &Owner::local(), false, |_| false).id);
         let has_session = |id| id == ids[0];
         for _ in 0..LEFT_MAX {
-            fronts.join(Some(&Secret::random()), false, has_session);
+            fronts.join(Some(&Secret::random()), &Owner::local(), false, has_session);
         }
         assert!(fronts.lock().known.len() <= LEFT_MAX + 1);
-        let again = secrets.each_ref().map(|secret| fronts.join(Some(secret), false, has_session).id);
+        let again = secrets
+            .each_ref()
+            .map(|secret| fronts.join(Some(secret), &Owner::local(), false, has_session).id);
         assert_eq!(again[0], ids[0]);
         assert!(again[1] != ids[1] && again[2] != ids[2]);
     }

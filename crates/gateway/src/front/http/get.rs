@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
+    Extension,
     extract::State,
     http::{HeaderMap, StatusCode},
     response::Response,
@@ -10,13 +11,17 @@ use axum::{
 use greenroom_core::excerpt::echoed;
 use greenroom_mcp::Revision;
 
-use super::{HttpState, body, body::EventStream, headers, refusal};
+use super::{HttpState, auth::Requester, body, body::EventStream, headers, refusal};
 
-pub(super) async fn handle(State(http_state): State<Arc<HttpState>>, headers: HeaderMap) -> Response {
+pub(super) async fn handle(
+    State(http_state): State<Arc<HttpState>>,
+    Extension(requester): Extension<Requester>,
+    headers: HeaderMap,
+) -> Response {
     if !headers::accepts(&headers, "text/event-stream") {
         return refusal::because(StatusCode::NOT_ACCEPTABLE, "a stream is `text/event-stream`: accept it");
     }
-    let session = match http_state.clients.find(&http_state, &headers) {
+    let session = match http_state.clients.find(&http_state, &requester, &headers) {
         Ok(session) => session,
         Err(refusal) => return refusal,
     };
@@ -35,6 +40,6 @@ pub(super) async fn handle(State(http_state): State<Arc<HttpState>>, headers: He
     };
     let sends_id_first = session.protocol.revision() >= Some(Revision::V2025_11_25);
     let number = Some(number);
-    let stop = http_state.stop.clone();
-    body::events(EventStream { reader, number, sends_id_first, stop, unanswered, _guard: None }, None)
+    let end = requester.end;
+    body::events(EventStream { reader, number, sends_id_first, end, unanswered, _guard: None }, None)
 }

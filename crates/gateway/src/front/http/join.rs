@@ -6,6 +6,7 @@
 use std::{collections::HashSet, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{
+    Extension,
     extract::{Request, State},
     http::{
         HeaderValue, StatusCode,
@@ -24,7 +25,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{HttpState, refusal};
+use super::{HttpState, auth::Requester, refusal};
 use crate::{
     connection::{ClientLocation, NewClient},
     front::{lines, relay::SESSIONS_MAX, secret::Secret},
@@ -104,7 +105,11 @@ pub struct FrontWelcome {
     pub version: String,
 }
 
-pub(super) async fn handle(State(http_state): State<Arc<HttpState>>, request: Request) -> Response {
+pub(super) async fn handle(
+    State(http_state): State<Arc<HttpState>>,
+    Extension(requester): Extension<Requester>,
+    request: Request,
+) -> Response {
     let wanted = request.headers().get(UPGRADE).is_some_and(|value| value == PROTOCOL);
     if !wanted {
         return refusal::because(
@@ -121,7 +126,7 @@ pub(super) async fn handle(State(http_state): State<Arc<HttpState>>, request: Re
     }
     let upgrade = hyper::upgrade::on(request);
     tasks.spawn(async move {
-        let stop = http_state.stop.clone();
+        let end = requester.end.token().clone();
         let joined = async {
             match upgrade.await {
                 Ok(connection) => greet(&http_state, TokioIo::new(connection)).await,
@@ -131,10 +136,10 @@ pub(super) async fn handle(State(http_state): State<Arc<HttpState>>, request: Re
         // A silent front does not delay the shutdown.
         let joined = tokio::select! {
             joined = timeout(HELLO_TIMEOUT, joined) => joined.unwrap_or_else(|_| Err("it sent no first line in time".to_owned())),
-            () = stop.cancelled() => return,
+            () = end.cancelled() => return,
         };
         match joined {
-            Ok(joined) => serve(&http_state, joined).await,
+            Ok(joined) => serve(&http_state, &requester, joined).await,
             Err(why) => tracing::warn!(why, "a front connected but did not join"),
         }
     });
@@ -167,12 +172,13 @@ async fn greet(http_state: &HttpState, connection: TokioIo<Upgraded>) -> Result<
     Ok(JoinedFront { hello, input, begun, output })
 }
 
-async fn serve(http_state: &HttpState, joined: JoinedFront) {
+async fn serve(http_state: &HttpState, requester: &Requester, joined: JoinedFront) {
     let JoinedFront { hello, input, begun, output } = joined;
     let fleet = http_state.gateway.fleet.clone();
-    let has_session = |id| fleet.session_pool(&http_state.owner, &SessionKey::Connection(id)).is_some();
+    let has_session = |id| fleet.session_pool(&requester.owner, &SessionKey::Connection(id)).is_some();
+    let is_local = http_state.location.is_local();
     let membership =
-        http_state.clients.fronts.join(hello.secret.as_ref(), http_state.location.is_local(), has_session);
+        http_state.clients.fronts.join(hello.secret.as_ref(), &requester.owner, is_local, has_session);
     let id = membership.id;
     let own = SessionKey::Connection(id);
     let lost = hello.lost(&http_state.probes.server, id);
@@ -181,22 +187,22 @@ async fn serve(http_state: &HttpState, joined: JoinedFront) {
         ClientLocation::Local { .. } => ClientLocation::Local { folder: hello.folder },
         ClientLocation::Network => ClientLocation::Network,
     };
-    let is_local = location.is_local();
     let client = NewClient {
         id,
-        owner: http_state.owner.clone(),
+        owner: requester.owner.clone(),
+        scopes: requester.scopes,
         location,
         first_question: hello.first_question,
         lost,
     };
     let (stdio, _tasks) = pipe::open(input, output, begun, CLIENT_MESSAGE_BYTES_MAX);
     tracing::info!("a front has joined");
-    lines::serve(http_state.gateway.clone(), stdio, client, http_state.stop.clone()).await;
+    lines::serve(http_state.gateway.clone(), stdio, client, requester.end.token().clone()).await;
     tracing::info!(client = &*fleet.connections().name(id), "a front has left");
     // On one machine a connection closes only because its process ends. Over a network the front may come back for its
     // browser, which waits as long as any idle session does.
     if is_local && membership.is_only() {
-        let _ = fleet.close(&http_state.owner, &own).await;
+        let _ = fleet.close(&requester.owner, &own).await;
     }
 }
 

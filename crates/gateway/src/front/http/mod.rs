@@ -1,9 +1,10 @@
 //! The HTTP front: MCP at `/mcp`, for clients with a handshake (2025-03-26 to 2025-11-25) and for stateless requests
 //! (2026-07-28); fronts that join at `/front`; and the probes for a supervisor.
 //!
-//! [`router`] is the same for a TCP port and for the control socket; [`HttpState`] holds what differs: which clients can be
-//! at the other end.
+//! The MCP routes are the same for a TCP port ([`port_router`]) and for the control socket ([`socket_router`]); [`HttpState`]
+//! holds what differs: which clients can be at the other end.
 
+mod auth;
 mod body;
 mod fronts;
 mod get;
@@ -21,7 +22,7 @@ mod session;
 use std::sync::Arc;
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::{DefaultBodyLimit, Request, State},
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -36,6 +37,7 @@ use crate::{
     rest::{self, RestError},
 };
 
+pub use auth::{EndedKeys, KeyRing, RequestEnd, Requester};
 pub(crate) use headers::is_json;
 pub use host_check::HostRules;
 pub use join::{FRONT, FrontHello, FrontWelcome, PROTOCOL};
@@ -53,8 +55,10 @@ pub struct HttpState {
     pub probes: Arc<Probes>,
     /// Whether the clients of this listener are this user, on this machine.
     pub location: ClientLocation,
-    /// The owner of its requests.
-    pub owner: Owner,
+    /// The keys of its clients; `None` where only this user can connect, whose requests are `local`.
+    pub keys: Option<Arc<KeyRing>>,
+    /// Whether `/ready` and `/metrics` need no key.
+    pub public_probes: bool,
     /// By which names a client may call this server; `None` where only this user can connect.
     pub rules: Option<HostRules>,
     /// Cancelled when the server stops: ends streams and joined fronts, which would otherwise never end.
@@ -70,29 +74,57 @@ impl HttpState {
         self.tasks.close();
         self.tasks.wait().await;
     }
+
+    /// Ends the clients of keys that are no longer valid, and closes the sessions of their owners. Open streams have ended
+    /// already.
+    pub fn end_keys(&self, ended: &EndedKeys) {
+        if ended.are_first {
+            self.clients.end_owner(self, &Owner::local());
+        }
+        for owner in &ended.owners {
+            self.clients.end_owner(self, owner);
+            for session in self.gateway.fleet.list(owner) {
+                let Some(session_key) = session.key() else { continue };
+                let fleet = self.gateway.fleet.clone();
+                let owner = owner.clone();
+                self.tasks.spawn(async move {
+                    // It may have ended meanwhile.
+                    let _ = fleet.evict(&owner, &session_key).await;
+                });
+            }
+        }
+    }
 }
 
 /// All routes of the server's port: MCP, REST and the page, and the errors for all other paths.
 pub fn port_router(http_state: Arc<HttpState>) -> Router {
-    let names = middleware::from_fn_with_state(http_state.clone(), host_check::check_host);
     let may_attach = http_state.gateway.attaching.allows(http_state.location.is_local());
-    let rest = rest::router(http_state.gateway.clone(), http_state.owner.clone(), may_attach)
+    let rest = rest::router(http_state.gateway.clone(), may_attach)
         .layer(DefaultBodyLimit::disable())
-        .layer(middleware::from_fn_with_state(http_state.clone(), until_stopped))
-        .layer(names);
-    let page = Router::new()
-        .route("/", routing::get(page::show))
-        .layer(middleware::from_fn_with_state(http_state.clone(), host_check::check_host))
-        .with_state(http_state.clone());
-    router(http_state)
+        .layer(middleware::from_fn(until_ended));
+    let page = Router::new().route("/", routing::get(page::show)).with_state(http_state.clone());
+    let routes = mcp_routes(http_state.clone())
         .merge(rest)
         .merge(page)
         .fallback(|| async { refusal::not_found() })
-        .method_not_allowed_fallback(|| async { refusal::wrong_method() })
+        .method_not_allowed_fallback(|| async { refusal::wrong_method() });
+    checked(routes, http_state)
 }
 
-/// The MCP routes and the probes, for the port and for the control socket, which merge their own routes with these.
-pub fn router(http_state: Arc<HttpState>) -> Router {
+/// The routes of a server's control socket, which merges its own routes with these.
+pub fn socket_router(http_state: Arc<HttpState>) -> Router {
+    checked(mcp_routes(http_state.clone()), http_state)
+}
+
+/// Adds the checks that each request passes before it reaches its route: its host, then its key.
+fn checked(routes: Router, http_state: Arc<HttpState>) -> Router {
+    routes
+        .layer(middleware::from_fn_with_state(http_state.clone(), auth::authenticate))
+        .layer(middleware::from_fn_with_state(http_state, host_check::check_host))
+}
+
+/// The MCP routes and the probes.
+fn mcp_routes(http_state: Arc<HttpState>) -> Router {
     Router::new()
         .route("/mcp", routing::post(post::handle).get(get::handle).delete(delete))
         .route(FRONT, routing::get(join::handle))
@@ -101,23 +133,29 @@ pub fn router(http_state: Arc<HttpState>) -> Router {
         .route("/metrics", routing::get(probes::metrics))
         // Each handler reads its body with its own limit.
         .layer(DefaultBodyLimit::disable())
-        .layer(middleware::from_fn_with_state(http_state.clone(), host_check::check_host))
         .with_state(http_state)
 }
 
-/// Answers a REST request that still runs when the server stops with an error.
-async fn until_stopped(State(http_state): State<Arc<HttpState>>, request: Request, next: Next) -> Response {
+/// Answers a REST request that still runs when the server stops, or when its key ends, with an error.
+async fn until_ended(Extension(requester): Extension<Requester>, request: Request, next: Next) -> Response {
     tokio::select! {
         biased;
         response = next.run(request) => response,
-        () = http_state.stop.cancelled() => RestError::stopping().into_response(),
+        () = requester.end.token().cancelled() => match requester.end.is_of_key() {
+            true => RestError::key_ended(requester.end.message()).into_response(),
+            false => RestError::stopping().into_response(),
+        },
     }
 }
 
 /// Ends the client's MCP session. The connection's own browser session closes; named sessions stay, as other clients
 /// may use them.
-async fn delete(State(http_state): State<Arc<HttpState>>, headers: axum::http::HeaderMap) -> Response {
-    match http_state.clients.find(&http_state, &headers) {
+async fn delete(
+    State(http_state): State<Arc<HttpState>>,
+    Extension(requester): Extension<Requester>,
+    headers: axum::http::HeaderMap,
+) -> Response {
+    match http_state.clients.find(&http_state, &requester, &headers) {
         Ok(session) => {
             http_state.clients.end(&http_state, &session);
             refusal::done()

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
+    Extension,
     body::{Body, to_bytes},
     extract::State,
     http::{HeaderMap, HeaderValue, StatusCode},
@@ -22,6 +23,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     HttpState,
+    auth::Requester,
     body::{self, AcceptedTypes, EventStream, RequestKind, ResponseStart},
     headers, param_headers,
     refusal::{self, Requests},
@@ -39,13 +41,19 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) async fn handle(
     State(http_state): State<Arc<HttpState>>,
+    Extension(requester): Extension<Requester>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    offloadable(answer(http_state, headers, body)).await
+    offloadable(answer(http_state, requester, headers, body)).await
 }
 
-async fn answer(http_state: Arc<HttpState>, headers: HeaderMap, body: Body) -> Response {
+async fn answer(
+    http_state: Arc<HttpState>,
+    requester: Requester,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     if !headers::is_json(&headers) {
         let why = "a message is `application/json`: say so in `Content-Type`";
         return refusal::because(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
@@ -62,10 +70,10 @@ async fn answer(http_state: Arc<HttpState>, headers: HeaderMap, body: Body) -> R
     let parsed = message::parse_from_client(&text);
     if let Parsed::One(Ok(Message::Request { id, method, params })) = &parsed {
         if is_stateless(&headers, params.as_deref()) {
-            return stateless(&http_state, &headers, id, method, params.as_deref()).await;
+            return stateless(&http_state, &requester, &headers, id, method, params.as_deref()).await;
         }
         if method == "initialize" && !headers.contains_key(headers::SESSION) {
-            return introduce(&http_state, &headers, parsed).await;
+            return introduce(&http_state, &requester, &headers, parsed).await;
         }
     }
     // A request of which only the parameters are wrong gets its error in its session, as any other request does: some
@@ -76,7 +84,7 @@ async fn answer(http_state: Arc<HttpState>, headers: HeaderMap, body: Body) -> R
     {
         return refusal::rpc(StatusCode::BAD_REQUEST, malformed.id.as_ref(), &malformed.error);
     }
-    with_session(&http_state, &headers, parsed).await
+    with_session(&http_state, &requester, &headers, parsed).await
 }
 
 #[allow(clippy::result_large_err, reason = "the refusal is sent as it is")]
@@ -112,13 +120,22 @@ fn is_stateless(headers: &HeaderMap, params: Option<&RawValue>) -> bool {
 }
 
 /// Handles a client's `initialize`. The client gets an MCP session, and no browser yet.
-async fn introduce(http_state: &Arc<HttpState>, headers: &HeaderMap, parsed: Parsed) -> Response {
-    let session = HttpSession::new(http_state);
-    let mut response = exchange(http_state, &session, parsed, AcceptedTypes::from_headers(headers)).await;
+async fn introduce(
+    http_state: &Arc<HttpState>,
+    requester: &Requester,
+    headers: &HeaderMap,
+    parsed: Parsed,
+) -> Response {
+    let session = HttpSession::new(http_state, requester);
+    let mut response = exchange(requester, &session, parsed, AcceptedTypes::from_headers(headers)).await;
     // A client whose handshake failed gets no session.
     if session.protocol.revision().is_some() {
         if !http_state.clients.add(http_state, &session) {
             return refusal::because(StatusCode::SERVICE_UNAVAILABLE, "too many clients are connected");
+        }
+        // The key may have ended meanwhile: then the server has not found this client to end it.
+        if requester.end.has_ended() {
+            http_state.clients.end(http_state, &session);
         }
         if let Ok(id) = HeaderValue::from_str(session.id.reveal()) {
             response.headers_mut().insert(headers::SESSION, id);
@@ -127,18 +144,23 @@ async fn introduce(http_state: &Arc<HttpState>, headers: &HeaderMap, parsed: Par
     response
 }
 
-async fn with_session(http_state: &Arc<HttpState>, headers: &HeaderMap, parsed: Parsed) -> Response {
-    let session = match http_state.clients.find(http_state, headers) {
+async fn with_session(
+    http_state: &Arc<HttpState>,
+    requester: &Requester,
+    headers: &HeaderMap,
+    parsed: Parsed,
+) -> Response {
+    let session = match http_state.clients.find(http_state, requester, headers) {
         Ok(session) => session,
         Err(refusal) => return refusal,
     };
-    exchange(http_state, &session, parsed, AcceptedTypes::from_headers(headers)).await
+    exchange(requester, &session, parsed, AcceptedTypes::from_headers(headers)).await
 }
 
 /// Passes a message to its client's session and answers with the result. A broken connection cancels nothing: a client
 /// that has begun to receive an event stream may resume it.
 async fn exchange(
-    http_state: &Arc<HttpState>,
+    requester: &Requester,
     session: &Arc<HttpSession>,
     parsed: Parsed,
     takes: AcceptedTypes,
@@ -159,18 +181,15 @@ async fn exchange(
     if !wants_answer {
         return refusal::accepted();
     }
-    match body::first(&mut reader, RequestKind::Session, takes, &http_state.stop).await {
+    match body::first(&mut reader, RequestKind::Session, takes, &requester.end).await {
         ResponseStart::Only(answer) => body::one(answer),
         ResponseStart::Nothing => refusal::accepted(),
-        ResponseStart::Stopping => refusal::stopping(&unanswered),
+        ResponseStart::CutOff => refusal::cut_off(&unanswered, &requester.end),
         ResponseStart::Stream(begun) => {
             let number = Some(session.keep(&own, unanswered.clone()));
             let sends_id_first = session.protocol.revision() >= Some(Revision::V2025_11_25);
-            let stop = http_state.stop.clone();
-            body::events(
-                EventStream { reader, number, sends_id_first, stop, unanswered, _guard: None },
-                begun,
-            )
+            let end = requester.end.clone();
+            body::events(EventStream { reader, number, sends_id_first, end, unanswered, _guard: None }, begun)
         }
     }
 }
@@ -183,6 +202,7 @@ fn asks(message: &Result<Message, greenroom_mcp::Malformed>) -> bool {
 /// Answers a stateless request. A client that disconnects before the answer cancels the request.
 async fn stateless(
     http_state: &Arc<HttpState>,
+    requester: &Requester,
     headers: &HeaderMap,
     id: &Id,
     method: &str,
@@ -193,7 +213,8 @@ async fn stateless(
         Err(error) => return refusal::rpc(status_of(&error), Some(id), &error),
     };
     let stateless_client = stateless::StatelessClient {
-        owner: http_state.owner.clone(),
+        owner: requester.owner.clone(),
+        scopes: requester.scopes,
         connection: None,
         roots: http_state.location.folder(),
         is_local: http_state.location.is_local(),
@@ -224,23 +245,23 @@ async fn stateless(
         &mut reader,
         RequestKind::Stateless,
         AcceptedTypes::from_headers(headers),
-        &http_state.stop,
+        &requester.end,
     )
     .await
     {
         ResponseStart::Only(answer) => refusal::json(answered.await.unwrap_or(StatusCode::OK), answer),
-        ResponseStart::Stopping => refusal::stopping(&requests),
+        ResponseStart::CutOff => refusal::cut_off(&requests, &requester.end),
         ResponseStart::Nothing => {
             let why = "the request was given up; whether it took effect is unknown";
             refusal::because(StatusCode::SERVICE_UNAVAILABLE, why)
         }
         ResponseStart::Stream(begun) => {
-            let stop = http_state.stop.clone();
+            let end = requester.end.clone();
             let number = None;
             let sends_id_first = false;
             let unanswered = requests;
             body::events(
-                EventStream { reader, number, sends_id_first, stop, unanswered, _guard: Some(guard) },
+                EventStream { reader, number, sends_id_first, end, unanswered, _guard: Some(guard) },
                 begun,
             )
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
+    Extension,
     extract::State,
     http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
     response::Response,
@@ -10,7 +11,7 @@ use axum::{
 use greenroom_fleet::BrowserState;
 use serde_json::json;
 
-use super::{HttpState, refusal};
+use super::{HttpState, auth::Requester, refusal};
 
 /// What this process reports of itself.
 #[derive(Debug)]
@@ -23,8 +24,21 @@ pub(super) async fn health() -> Response {
     answer(StatusCode::OK, &json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
 }
 
-pub(super) async fn ready(State(http_state): State<Arc<HttpState>>) -> Response {
-    let (status, mut body) = match http_state.gateway.readiness() {
+/// Whether a browser is available. Only an operator learns why not, and how records and browsers are.
+pub(super) async fn ready(
+    State(http_state): State<Arc<HttpState>>,
+    requester: Option<Extension<Requester>>,
+) -> Response {
+    let readiness = http_state.gateway.readiness();
+    let sees_details = http_state.public_probes || requester.is_some_and(|requester| requester.is_admin());
+    if !sees_details {
+        let (status, word) = match readiness {
+            Ok(()) => (StatusCode::OK, "ready"),
+            Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "not ready"),
+        };
+        return answer(status, &json!({ "status": word }));
+    }
+    let (status, mut body) = match readiness {
         Ok(()) => (StatusCode::OK, json!({ "status": "ready" })),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, json!({ "status": "not ready", "message": why })),
     };

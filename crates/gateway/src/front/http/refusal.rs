@@ -14,7 +14,7 @@ use greenroom_mcp::{
     message::{self, Parsed},
 };
 
-use crate::error_response::STOPPING;
+use super::auth::RequestEnd;
 
 /// A JSON answer.
 pub(super) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
@@ -54,7 +54,8 @@ pub(super) fn wrong_method() -> Response {
     because(StatusCode::METHOD_NOT_ALLOWED, "this path does not accept this method")
 }
 
-/// The requests that one HTTP answer is for. If the server stops before they are answered, each gets an error.
+/// The requests that one HTTP answer is for. If the server stops before they are answered, or their key
+/// ends, each gets an error.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Requests {
     /// No request that needs an answer.
@@ -76,9 +77,9 @@ impl Requests {
         }
     }
 
-    /// The errors for requests that the server cuts off because it stops.
-    pub(super) fn cut_off(&self) -> Option<Vec<u8>> {
-        let error = Err(RpcError::new(SERVER, STOPPING).to_raw());
+    /// The errors for requests that the server cuts off, because it stops or because their key has ended.
+    pub(super) fn cut_off(&self, end: &RequestEnd) -> Option<Vec<u8>> {
+        let error = Err(RpcError::new(SERVER, end.message()).to_raw());
         match self {
             Self::None => None,
             Self::One(id) => Some(message::response(Some(id), &error)),
@@ -91,11 +92,11 @@ impl Requests {
     }
 }
 
-/// The answer if the server stops before the requests are answered.
-pub(super) fn stopping(requests: &Requests) -> Response {
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    match requests.cut_off() {
+/// The answer if the server stops, or the key ends, before the requests are answered.
+pub(super) fn cut_off(requests: &Requests, end: &RequestEnd) -> Response {
+    let status = if end.is_of_key() { StatusCode::UNAUTHORIZED } else { StatusCode::SERVICE_UNAVAILABLE };
+    match requests.cut_off(end) {
         Some(errors) => json(status, errors),
-        None => rpc(status, None, &RpcError::new(SERVER, STOPPING)),
+        None => rpc(status, None, &RpcError::new(SERVER, end.message())),
     }
 }

@@ -15,7 +15,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
-use greenroom_core::{ConnectionId, excerpt::echoed};
+use greenroom_core::{ConnectionId, Owner, excerpt::echoed};
 use greenroom_fleet::SessionKey;
 use greenroom_mcp::{
     MessageStream, Revision,
@@ -27,6 +27,7 @@ use uuid::Uuid;
 
 use super::{
     HttpState,
+    auth::Requester,
     fronts::Fronts,
     headers,
     refusal::{self, Requests},
@@ -95,12 +96,13 @@ struct HttpSessionState {
 }
 
 impl HttpSession {
-    pub(super) fn new(http_state: &HttpState) -> Arc<Self> {
+    pub(super) fn new(http_state: &HttpState, requester: &Requester) -> Arc<Self> {
         let client = NewClient {
             // HTTP clients and joined fronts share the connection numbers; random numbers do not collide. Lists and
             // logs show the number, so it must not derive from the secret.
             id: ConnectionId::from_random(Uuid::new_v4().as_u64_pair().0),
-            owner: http_state.owner.clone(),
+            owner: requester.owner.clone(),
+            scopes: requester.scopes,
             location: http_state.location.clone(),
             first_question: 1,
             lost: HashSet::new(),
@@ -190,10 +192,12 @@ impl HttpSession {
         (BACKGROUND, self.background.read(), Requests::None)
     }
 
-    /// Whether this client connected through this listener.
-    fn connected_through(&self, http_state: &HttpState) -> bool {
+    /// Whether this client connected through this listener, with a key of the same owner that permits no more than this
+    /// requester's.
+    fn is_of(&self, http_state: &HttpState, requester: &Requester) -> bool {
         let connection = &self.protocol.connection;
-        connection.owner == http_state.owner
+        connection.owner == requester.owner
+            && requester.scopes.includes(connection.scopes)
             && connection.location.is_local() == http_state.location.is_local()
     }
 
@@ -229,17 +233,18 @@ impl HttpClients {
     pub(super) fn find(
         &self,
         http_state: &HttpState,
+        requester: &Requester,
         headers: &HeaderMap,
     ) -> Result<Arc<HttpSession>, Response> {
         let Some(id) = headers::text(headers, headers::SESSION) else {
             let why = "the header `Mcp-Session-Id` is missing: send `initialize` first, and then what its answer says";
             return Err(refusal::because(StatusCode::BAD_REQUEST, why));
         };
-        // A client that connected through the other listener is unknown here.
+        // Another owner's client, and one that connected through the other listener, are unknown here.
         let known = self
             .lock()
             .get(&secret::digest(id))
-            .filter(|session| session.connected_through(http_state))
+            .filter(|session| session.is_of(http_state, requester))
             .cloned();
         let Some(session) = known else {
             let why = format!("no such `Mcp-Session-Id`: `{}`; send `initialize` again", echoed(id));
@@ -324,6 +329,18 @@ impl HttpClients {
             // The client may have had no session of its own.
             let _ = fleet.close(&connection.owner, &SessionKey::Connection(connection.id)).await;
         });
+    }
+
+    /// Ends every client that came over the network as this owner.
+    pub(super) fn end_owner(&self, http_state: &HttpState, owner: &Owner) {
+        let is_of_owner = |session: &&Arc<HttpSession>| {
+            let connection = &session.protocol.connection;
+            connection.owner == *owner && !connection.location.is_local()
+        };
+        let all: Vec<_> = self.lock().values().filter(is_of_owner).cloned().collect();
+        for session in all {
+            self.end(http_state, &session);
+        }
     }
 
     /// Ends every client, because the server stops.

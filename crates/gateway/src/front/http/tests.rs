@@ -23,12 +23,18 @@ fn http_state(idle_timeout: Duration) -> (HttpState, tempfile::TempDir) {
         clients: Arc::default(),
         probes: Arc::new(Probes { server: "s".to_owned() }),
         location: ClientLocation::Network,
-        owner: Owner::local(),
+        keys: None,
+        public_probes: false,
         rules: None,
         stop: CancellationToken::new(),
         tasks: TaskTracker::new(),
     };
     (http_state, folder)
+}
+
+/// A requester where no key is needed.
+fn requester(http_state: &HttpState) -> Requester {
+    Requester::local(RequestEnd::with_server(&http_state.stop))
 }
 
 /// Sends a request and returns the answer.
@@ -44,7 +50,7 @@ async fn ask(session: &HttpSession, method: &str, params: Value) -> Value {
 
 /// A client after its handshake.
 async fn client(http_state: &HttpState) -> Arc<HttpSession> {
-    let session = HttpSession::new(http_state);
+    let session = HttpSession::new(http_state, &requester(http_state));
     ask(&session, "initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}})).await;
     assert!(http_state.clients.add(http_state, &session));
     session
@@ -53,7 +59,7 @@ async fn client(http_state: &HttpState) -> Arc<HttpSession> {
 fn is_known(http_state: &HttpState, session: &HttpSession) -> bool {
     let id =
         [("mcp-session-id".parse::<axum::http::HeaderName>().unwrap(), session.id.reveal().parse().unwrap())];
-    http_state.clients.find(http_state, &HeaderMap::from_iter(id)).is_ok()
+    http_state.clients.find(http_state, &requester(http_state), &HeaderMap::from_iter(id)).is_ok()
 }
 
 /// The server forgets a client that was silent for very long, unless the connection has a browser session of its own,

@@ -9,7 +9,7 @@ mod suspended_calls;
 
 use std::{path::PathBuf, sync::Arc};
 
-use greenroom_core::{Fields, Owner, Raw, raw::encode, settings::Scope};
+use greenroom_core::{ApiScopes, Fields, Owner, Raw, raw::encode, settings::Scope};
 use greenroom_mcp::{RpcError, error::INVALID_PARAMS, revision::SPOKEN};
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
@@ -48,6 +48,7 @@ const READ_FRESH_MS: u64 = 1_000;
 /// The client that made a request, as far as the front knows it.
 pub(super) struct StatelessClient {
     pub(super) owner: Owner,
+    pub(super) scopes: ApiScopes,
     /// The connection, if the request came over a pipe.
     pub(super) connection: Option<Arc<Connection>>,
     pub(super) roots: Vec<PathBuf>,
@@ -173,6 +174,7 @@ fn begin(
     let is_local = stateless_client.is_local;
     let caller = Caller {
         owner,
+        scopes: stateless_client.scopes,
         source: connection.into(),
         agent: Arc::new(agent),
         is_program: false,

@@ -10,6 +10,7 @@ use std::{
 };
 
 use axum::{
+    Extension,
     body::Body,
     extract::State,
     http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
@@ -24,7 +25,7 @@ use greenroom_testkit::{TEST_TIMEOUT, within};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{super::*, client, http_state};
+use super::{super::*, client, http_state, requester};
 use crate::{
     client_sink::ReplyPath,
     front::http::session::HttpSession,
@@ -52,7 +53,12 @@ fn post(
     headers: &HeaderMap,
     body: String,
 ) -> impl Future<Output = axum::response::Response> + use<> {
-    post::handle(State(http_state.clone()), headers.clone(), Body::from(body))
+    post::handle(
+        State(http_state.clone()),
+        Extension(requester(http_state)),
+        headers.clone(),
+        Body::from(body),
+    )
 }
 
 /// The largest allowed message, made of these parts.
