@@ -78,6 +78,9 @@ pub enum Verb {
     Browsers(verb::browsers::BrowsersArgs),
     /// Show the recent log of running greenroom processes, or what happened in a session
     Logs(verb::logs::LogsArgs),
+    /// Make, list, revoke or rotate the API keys of servers
+    #[command(alias = "key")]
+    Keys(verb::keys::KeysArgs),
     /// Count, clean up or export the records of calls
     #[command(subcommand)]
     Db(DbVerb),

@@ -11,6 +11,7 @@ mod control;
 mod demo;
 mod doctor;
 mod join;
+mod key_watch;
 mod log_writer;
 mod packages;
 mod parent;
@@ -127,6 +128,7 @@ async fn dispatch(
         Verb::Pool(args) => verb::pool::run(&settings, &env, &args).await,
         Verb::Browsers(args) => verb::browsers::run(&settings, &env, &args).await,
         Verb::Logs(args) => verb::logs::run(&settings, &args).await,
+        Verb::Keys(args) => verb::keys::run(&settings, &env, &args),
         Verb::Db(DbVerb::Stats(args)) => verb::db::stats(&settings, &env, &args),
         Verb::Db(DbVerb::Vacuum(args)) => verb::db::vacuum(&settings, &args).await,
         Verb::Db(DbVerb::Export(args)) => verb::db::export(&settings, &args),

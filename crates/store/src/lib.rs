@@ -10,10 +10,13 @@
 //! - Every read is by owner. Records of another owner look as if they did not exist.
 //! - Several processes may use one data folder at once.
 //!
+//! API keys are in a file of their own ([`key_file`]).
+//!
 //! Only `sqlite` knows which database there is: another one needs a writer and readers of its own, behind the same queue.
 
 pub mod backup;
 mod blob_files;
+pub mod key_file;
 pub mod maintenance;
 mod op;
 mod queue;
@@ -23,6 +26,7 @@ mod shared;
 mod sqlite;
 mod store;
 
+pub use key_file::{KeyFile, KeyFileError};
 pub use retention::Removed;
 pub use settings::StoreSettings;
 pub use store::Store;

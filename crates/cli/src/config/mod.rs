@@ -7,6 +7,7 @@ mod files;
 use std::path::PathBuf;
 
 use greenroom_core::settings::{self, Resolved, Sources};
+use greenroom_store::key_file;
 
 pub use self::env::ProcessEnv;
 use crate::args::Flags;
@@ -35,7 +36,9 @@ impl ConfigSources {
             flags: self.flags.settings.clone(),
             browsers: self.flags.browsers.clone(),
         };
-        Ok(settings::resolve(&sources)?)
+        let mut resolved = settings::resolve(&sources)?;
+        resolved.settings.has_stored_keys = key_file::has_keys(&resolved.settings.data_dir);
+        Ok(resolved)
     }
 
     /// The files that are read, whether they exist or not.

@@ -103,7 +103,7 @@ async fn stand_alone(
     recent_log: Arc<RecentLog>,
     stop: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
-    let mut app = App::build(ProcessKind::Stdio, &resolved.settings, env).await?;
+    let mut app = App::build(ProcessKind::Stdio, &resolved.settings.without_keys(), env).await?;
     app.open_control(ProcessKind::Stdio, None, None, recent_log, axum::Router::new());
     app.warm_up();
     let stdio = stdio::open(std::io::stdin(), std::io::stdout()).context("cannot serve stdin and stdout")?;

@@ -9,6 +9,7 @@ mod confirm;
 pub mod db;
 pub mod demo;
 pub mod doctor;
+pub mod keys;
 pub mod logs;
 pub mod man;
 pub mod mcp;

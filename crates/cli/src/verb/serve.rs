@@ -8,13 +8,13 @@ use std::{
     net::SocketAddr,
     process::ExitCode,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use anyhow::Context;
 use greenroom_core::{
     port::human,
-    settings::{ConfiguredApiKey, Origin, Resolved},
+    settings::{Origin, Resolved},
 };
 use greenroom_engine::run_folder;
 use greenroom_gateway::{
@@ -26,8 +26,8 @@ use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    app::App, config::ConfigSources, control, port_holder, reload, report::CliError, signals::Signals, tcp,
-    unused_server_exit, verb::browser_command::background,
+    app::App, config::ConfigSources, control, key_watch::KeySources, port_holder, reload, report::CliError,
+    signals::Signals, tcp, unused_server_exit, verb::browser_command::background,
 };
 
 #[derive(Debug, clap::Args)]
@@ -58,8 +58,8 @@ pub async fn run(
     let _ = app.gateway.recall.base_url.set(url.clone());
     let closing = CancellationToken::new();
     let keys = Arc::new(KeyRing::new(closing.clone()));
-    let configured: Vec<_> = settings.server.api_keys.iter().map(ConfiguredApiKey::entry).collect();
-    keys.replace(&configured, SystemTime::now());
+    let mut key_sources = KeySources::new(settings);
+    key_sources.load(&keys)?;
     let socket = HttpState {
         gateway: app.gateway.clone(),
         clients: Arc::new(HttpClients::default()),
@@ -110,6 +110,12 @@ pub async fn run(
             () = signals.stop.cancelled() => {}
         }
     };
+    let watching_keys = async {
+        tokio::select! {
+            () = key_sources.watch(keys, &http_state) => {}
+            () = closing.cancelled() => {}
+        }
+    };
     let idling = async {
         let Some(after) = idle_exit else { return };
         let is_used = || {
@@ -125,7 +131,14 @@ pub async fn run(
             () = signals.stop.cancelled() => {}
         }
     };
-    tokio::join!(serving, http::maintain_clients(http_state.clone()), stopping, reloading, idling);
+    tokio::join!(
+        serving,
+        http::maintain_clients(http_state.clone()),
+        stopping,
+        reloading,
+        watching_keys,
+        idling
+    );
     app.shut_down(http_state.end()).await;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 
 pub mod backup;
 pub mod browsers;
+pub mod keys;
 pub mod logs;
 pub mod pools;
 pub mod records;

@@ -21,6 +21,7 @@ mod front;
 mod graph;
 mod http;
 mod join;
+mod keys;
 mod manual;
 mod packaging;
 mod plugin;

@@ -63,10 +63,24 @@ impl Settings {
         }
     }
 
-    /// The preset of pools without their own. A server that other machines can reach guards its network.
+    /// Whether requests over the network need an API key.
+    pub fn has_keys(&self) -> bool {
+        self.has_stored_keys || !self.server.api_keys.is_empty()
+    }
+
+    /// These settings for a process that serves its own user alone, over stdin and stdout: keys are none of its concern.
+    pub fn without_keys(&self) -> Self {
+        let mut settings = self.clone();
+        settings.has_stored_keys = false;
+        settings.server.api_keys.clear();
+        settings
+    }
+
+    /// The preset of pools without their own. A server that other machines can reach, or that serves several owners, guards
+    /// its network.
     fn network_preset(&self) -> NetworkPreset {
-        let is_reachable = !self.server.listen.ip().is_loopback();
-        let default = if is_reachable { NetworkPreset::Guarded } else { NetworkPreset::Open };
+        let is_shared = self.has_keys() || !self.server.listen.ip().is_loopback();
+        let default = if is_shared { NetworkPreset::Guarded } else { NetworkPreset::Open };
         self.network.preset.unwrap_or(default)
     }
 
@@ -92,13 +106,17 @@ mod tests {
         rules.iter().map(|rule| rule.parse().unwrap()).collect()
     }
 
-    /// Without a setting the network is open on loopback and guarded on any other address; a setting wins.
+    /// Without a setting the network is open on loopback, and guarded with keys and on any other address; a setting wins.
     #[test]
     fn reachable_servers_guard_their_network() {
         let mut settings = settings();
         let preset = |settings: &Settings| settings.network_policy(&settings.pool).preset;
         assert_eq!(preset(&settings), NetworkPreset::Open);
         assert!(settings.trusts_upstream(&settings.pool));
+        settings.has_stored_keys = true;
+        assert_eq!(preset(&settings), NetworkPreset::Guarded);
+        assert_eq!(preset(&settings.without_keys()), NetworkPreset::Open);
+        settings.has_stored_keys = false;
         settings.server.listen = "192.0.2.1:80".parse().unwrap();
         assert_eq!(preset(&settings), NetworkPreset::Guarded);
         assert!(!settings.trusts_upstream(&settings.pool));

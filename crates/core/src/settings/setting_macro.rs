@@ -187,6 +187,8 @@ macro_rules! settings {
             /// Running browsers to attach to, in the order of their indices. If there are some and no pools are
             /// declared, there is no built-in pool.
             pub browsers: Vec<AttachedBrowser>,
+            /// Whether the data folder has API keys. The cli looks, after it has resolved the settings.
+            pub has_stored_keys: bool,
             /// The values of a browser that is attached while greenroom runs; see [`Settings::attached`].
             pub(super) attached: Option<Result<Pool, String>>,
         }
@@ -205,6 +207,7 @@ macro_rules! settings {
                     $( $section: $Section { $( $s_field: $s_default, )* }, )*
                     pools: Vec::new(),
                     browsers: Vec::new(),
+                    has_stored_keys: false,
                     attached: None,
                 }
             }

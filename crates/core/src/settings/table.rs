@@ -160,8 +160,9 @@ settings! {
     /// every browser that it starts. No setting permits cloud metadata services or greenroom's own ports.
     network: Network {
         /// What browsers may reach unless a rule says otherwise: with `open`, every address; with `guarded`, public
-        /// addresses only, so neither this machine nor the local network. `auto` is `guarded` if `server.listen` is not
-        /// on loopback, and `open` otherwise.
+        /// addresses only, so neither this machine nor the local network. `auto` is `guarded` if there are API
+        /// keys or if `server.listen` is not on loopback, and `open` otherwise. A `greenroom mcp` that starts its own
+        /// browsers does not look at keys.
         "network.preset" preset: Option<NetworkPreset> = None
             => OrWord("auto", Choice::<NetworkPreset>::ANY), Guarded;
         /// What browsers may reach although `guarded` refuses it. A rule is a host, a host with `*` in it, an address or

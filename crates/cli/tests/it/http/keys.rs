@@ -1,8 +1,9 @@
 //! Requests with and without API keys, as they come over the network.
 
 use greenroom_testkit::{
+    TEST_TIMEOUT,
     http::{HttpMcpClient, Reply, Server},
-    text_of,
+    text_of, within,
 };
 use serde_json::json;
 
@@ -170,4 +171,129 @@ async fn foreign_mcp_sessions_are_unknown() {
     assert_eq!(bob.listen(None).await.status, 404);
     assert_eq!(bob.delete().await.status, 404);
     assert_eq!(text_of(&ann.call("echo", json!({"text": "still here"})).await), "still here");
+}
+
+/// Runs `greenroom keys` with the data folder of the setup, and returns its stdout.
+pub async fn keys(setup: &FakeEngineSetup, arguments: &[&str]) -> String {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_greenroom"));
+    command.arg("keys").args(arguments).env_clear().envs(setup.environment()).current_dir(setup.path("home"));
+    let output = within(TEST_TIMEOUT, command.output()).await.unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// Asks again until a request with this key gets this status.
+async fn until_status(server: &Server, key: &str, status: u16) {
+    let poll = async { while get(server, "/api/sessions", &[("x-api-key", key)]).await.status != status {} };
+    within(TEST_TIMEOUT, poll).await;
+}
+
+/// The first key closes a running server to requests without one: its stream ends, its MCP session is gone, and the control
+/// socket goes on as `local`.
+#[tokio::test]
+async fn first_key_closes_a_running_server() {
+    let setup = FakeEngineSetup::new();
+    let server = setup.serve().await;
+    let keyless = HttpMcpClient::open(&server, NEWEST, json!({})).await;
+    keyless.call("echo", json!({"text": "a", "sessionId": "mine"})).await;
+    let mut stream = keyless.listen(None).await;
+    let ann = keys(&setup, &["create", "ann"]).await;
+    while stream.event().await.is_some() {}
+    assert_eq!(keyless.post(&keyless.message("ping", json!(null))).await.status, 401);
+    assert_eq!(keyless.with_key(&ann).post(&keyless.message("ping", json!(null))).await.status, 404);
+    let sessions = get(&server, "/api/sessions", &[("x-api-key", &ann)]).await.json().await;
+    assert_eq!(sessions["sessions"], json!([]));
+    let local = setup.client().await;
+    assert_eq!(text_of(&local.call("echo", json!({"text": "same", "sessionId": "mine"})).await), "same");
+    server.wait_for_stderr("there is an API key now").await;
+    keys(&setup, &["revoke", "ann"]).await;
+    until_status(&server, &ann, 401).await;
+    assert_eq!(get(&server, "/api/sessions", &[]).await.status, 401, "revoking the last key opens nothing");
+}
+
+/// A revoked key loses its streams and its running call, and its sessions are closed; another owner's go on.
+#[tokio::test]
+async fn revoked_keys_lose_streams_and_sessions() {
+    let setup = FakeEngineSetup::new();
+    let ann_key = keys(&setup, &["create", "ann"]).await;
+    let bob_key = keys(&setup, &["create", "bob"]).await;
+    let server = setup.serve().await;
+    let ann = HttpMcpClient::open_with_key(&server, NEWEST, &ann_key).await;
+    let bob = HttpMcpClient::open_with_key(&server, NEWEST, &bob_key).await;
+    for client in [&ann, &bob] {
+        client.call("echo", json!({"text": "a", "sessionId": "named"})).await;
+        client.call("echo", json!({"text": "a"})).await;
+    }
+    let mut ann_stream = ann.listen(None).await;
+    let mut bob_stream = bob.listen(None).await;
+    let gate = setup.gate("held");
+    let call = json!({"sessionId": "named", "file": gate.path()});
+    let mut running = ann.post(&ann.call_message("wait", call)).await;
+    assert!(running.is_stream(), "the call runs");
+    keys(&setup, &["revoke", "ann"]).await;
+    while ann_stream.event().await.is_some() {}
+    let answer = running.answer().await;
+    assert!(
+        answer["error"]["message"].as_str().unwrap().contains("the API key is no longer valid"),
+        "{answer}"
+    );
+    assert_eq!(get(&server, "/api/sessions", &[("x-api-key", &ann_key)]).await.status, 401);
+    let ann_key = keys(&setup, &["rotate", "ann"]).await;
+    until_status(&server, &ann_key, 200).await;
+    let closed = async {
+        let sessions = async || get(&server, "/api/sessions", &[("x-api-key", &ann_key)]).await.json().await;
+        while sessions().await["sessions"] != json!([]) {}
+    };
+    within(TEST_TIMEOUT, closed).await;
+    assert_eq!(text_of(&bob.call("echo", json!({"text": "on", "sessionId": "named"})).await), "on");
+    bob.call("change_tools", json!({"sessionId": "named"})).await;
+    assert_eq!(bob_stream.message().await["method"], "notifications/tools/list_changed");
+}
+
+/// A rotated key has its new secret at once, and the old one only with a grace time, which ends; its sessions stay.
+#[tokio::test]
+async fn rotated_keys_keep_their_sessions() {
+    let setup = FakeEngineSetup::new();
+    let first = keys(&setup, &["create", "ann"]).await;
+    let server = setup.serve().await;
+    let client = HttpMcpClient::open_with_key(&server, NEWEST, &first).await;
+    client.call("echo", json!({"text": "a", "sessionId": "mine"})).await;
+    let second = keys(&setup, &["rotate", "ann"]).await;
+    until_status(&server, &first, 401).await;
+    let sessions = get(&server, "/api/sessions", &[("x-api-key", &second)]).await.json().await;
+    assert_eq!(sessions["sessions"][0]["name"], "mine", "{sessions}");
+    let third = keys(&setup, &["rotate", "ann", "--grace", "1s"]).await;
+    until_status(&server, &third, 200).await;
+    until_status(&server, &second, 401).await;
+    assert_eq!(get(&server, "/api/sessions", &[("x-api-key", &third)]).await.status, 200);
+    assert_eq!(text_of(&client.with_key(&third).call("echo", json!({"text": "b"})).await), "b");
+}
+
+/// An expired key is refused, and loses its streams.
+#[tokio::test]
+async fn expired_keys_lose_their_streams() {
+    let setup = FakeEngineSetup::new();
+    keys(&setup, &["create", "ann"]).await;
+    let server = setup.serve().await;
+    let short = keys(&setup, &["create", "short", "--expires", "3s"]).await;
+    until_status(&server, &short, 200).await;
+    let client = HttpMcpClient::open_with_key(&server, NEWEST, &short).await;
+    let mut stream = client.listen(None).await;
+    while stream.event().await.is_some() {}
+    assert_eq!(get(&server, "/api/sessions", &[("x-api-key", &short)]).await.status, 401);
+}
+
+/// A damaged file of keys stops the start, and changes nothing in a server that runs.
+#[tokio::test]
+async fn damaged_key_files_open_nothing() {
+    let setup = FakeEngineSetup::new();
+    let ann = keys(&setup, &["create", "ann"]).await;
+    let server = setup.serve().await;
+    std::fs::write(setup.data().join("keys.json"), "{}").unwrap();
+    server.wait_for_stderr("the file of API keys is damaged").await;
+    assert_eq!(get(&server, "/api/sessions", &[]).await.status, 401);
+    assert_eq!(get(&server, "/api/sessions", &[("x-api-key", &ann)]).await.status, 200);
+    let second = setup.launch(&["serve", "--listen", "127.0.0.1:0"]).spawn();
+    assert_eq!(within(TEST_TIMEOUT, second.wait()).await.code(), Some(1));
+    assert!(second.stderr().contains("the file of API keys is damaged"), "{}", second.stderr());
 }
