@@ -35,7 +35,7 @@ pub(crate) struct BrowserHandle {
 }
 
 enum BrowserSource {
-    Started(Chromium),
+    Started(Box<Chromium>),
     Attached {
         endpoint: Arc<Endpoint>,
         /// Keeps greenroom's browsers from connecting to its debugger's port.
@@ -55,12 +55,16 @@ impl BrowserHandle {
         let chromium = Chromium::start(launcher, run, spec).await?;
         let connected = async {
             let observer = Observer::connect(chromium.debugger(), rules.context_ports.clone()).await?;
+            if let Some(cgroup) = chromium.cgroup() {
+                observer.ask_cgroup(cgroup.clone());
+            }
+            chromium.check_limits().await?;
             let debugger = Debugger::Pipe(chromium.debugger().clone());
             Ok((observer, CdpProxy::open(debugger, rules, ports).await?))
         };
         match connected.await {
             Ok((observer, cdp_proxy)) => Ok((
-                Self { browser: BrowserSource::Started(chromium), cdp_proxy: Arc::new(cdp_proxy) },
+                Self { browser: BrowserSource::Started(Box::new(chromium)), cdp_proxy: Arc::new(cdp_proxy) },
                 observer,
             )),
             Err(error) => {
@@ -128,7 +132,10 @@ impl BrowserHandle {
                     why = observer.ended() => timeout(BROWSER_EXIT_WITHIN, exit).await.map_err(|_| why),
                 };
                 match status {
-                    Ok(status) => Lost::Browser { status: status.into(), stderr_tail: Arc::default() },
+                    Ok(status) => {
+                        let lost = Lost::Browser { status: status.into(), stderr_tail: Arc::default() };
+                        chromium.explain(lost)
+                    }
                     Err(why) => loss_of_closed_connection(why)
                         .unwrap_or_else(|| Lost::Protocol("the browser's debugger is gone".into())),
                 }
@@ -150,16 +157,13 @@ impl BrowserHandle {
 
     /// Its process, if greenroom started it.
     pub(crate) fn process(&self) -> Option<&Process> {
-        match &self.browser {
-            BrowserSource::Started(chromium) => Some(chromium.process()),
-            BrowserSource::Attached { .. } => None,
-        }
+        self.started().map(Chromium::process)
     }
 
-    /// How much memory all its processes may take, if that is set.
-    pub(crate) fn memory_bytes_max(&self) -> Option<u64> {
+    /// The browser, if greenroom started it.
+    pub(crate) fn started(&self) -> Option<&Chromium> {
         match &self.browser {
-            BrowserSource::Started(chromium) => chromium.memory_bytes_max(),
+            BrowserSource::Started(chromium) => Some(chromium),
             BrowserSource::Attached { .. } => None,
         }
     }
@@ -292,7 +296,9 @@ mod tests {
             proxy: SocketAddr::from(([127, 0, 0, 1], 1)),
             args: Vec::new(),
             storage_bytes_max: 1 << 20,
-            memory_bytes_max: None,
+            limits: crate::browser_limits::BrowserLimits::of(
+                &greenroom_core::settings::Settings::defaults("/d".into()).pool,
+            ),
             default_context: None,
         };
         let rules = EngineRules {

@@ -2,24 +2,30 @@
 //! connection through the egress proxy, loopback included.
 
 use std::{
+    fs::File,
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::Once,
+    sync::{Arc, Once},
     time::Duration,
 };
 
 use greenroom_cdp::BrowserPipe;
 use greenroom_core::{Lost, StartError, port::human};
+use parking_lot::Mutex;
 use serde_json::json;
-use tokio::time::timeout;
+use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
     browser::{Browser, BrowserKind, version},
+    browser_limits::BrowserLimits,
+    cgroup::{BrowserCgroup, CgroupEvents},
     chromium_log, debugging_pipe,
     launcher::{Launcher, ProcessSpec},
+    overload,
     priority::lower_pages,
     process::{Process, StderrParser},
     profile::Profile,
+    profile_limit,
     run_folder::{RunFolder, unwritable_error},
 };
 
@@ -118,8 +124,7 @@ pub struct ChromiumSpec {
     pub args: Vec<String>,
     /// How much pages may store in the profile. By default a browser lets them have 80 % of the disk, and one site 60 %.
     pub storage_bytes_max: u64,
-    /// How much memory all its processes may take. `None` for half of the machine's memory.
-    pub memory_bytes_max: Option<u64>,
+    pub limits: BrowserLimits,
     /// Options of the browser's default context, which engines set only for contexts that they make.
     pub default_context: Option<DefaultContextOptions>,
 }
@@ -139,7 +144,11 @@ pub struct Chromium {
     /// Its debugger. The browser exits when the last handle to it is dropped.
     debugger: BrowserPipe,
     profile: Profile,
-    memory_bytes_max: Option<u64>,
+    limits: BrowserLimits,
+    /// Its cgroup, where greenroom may make one.
+    cgroup: Option<Arc<BrowserCgroup>>,
+    /// What the kernel had done to the cgroup when that was last read.
+    seen_events: Mutex<CgroupEvents>,
 }
 
 impl Chromium {
@@ -154,11 +163,17 @@ impl Chromium {
                 Profile::Temporary(run.new_folder("profiles").map_err(|error| unwritable_error(run, &error))?)
             }
         };
+        profile_limit::check(&profile, spec.limits.profile_bytes_max).await?;
         let path = spec.browser.path.display();
+        let hint = || spec.limits.start_hint().unwrap_or_else(|| DOCTOR_HINT.to_owned());
         let not_started = |error| StartError::new(format!("cannot start the browser: {error}: `{path}`"));
         let (own_ends, browser_ends) = debugging_pipe::new_pipes().map_err(not_started)?;
         let debugger = own_ends.open().map_err(not_started)?;
-        let command = command(spec, profile.path()).debugging_pipe(browser_ends);
+        let (cgroup, entrance) = new_cgroup(launcher, &spec.limits).unzip();
+        let mut command = command(spec, profile.path()).debugging_pipe(browser_ends);
+        if let Some(entrance) = &entrance {
+            command = command.cgroup(entrance);
+        }
         let (process, _, _) =
             Process::start(launcher, "chromium", command, STDERR_PARSER).await.map_err(not_started)?;
         // A wrapper may start a browser without the pipes and wait for it. Then the pipes end, and the process does not.
@@ -179,21 +194,27 @@ impl Chromium {
                     return Err(StartError::new(message).hint(SCREEN_HINT));
                 }
                 let lost = Lost::Browser { status: status.into(), stderr_tail };
-                return Err(StartError::new(format!("{lost}: `{path}`")).hint(DOCTOR_HINT));
+                let lost = match &cgroup {
+                    Some(cgroup) => explain_by_cgroup(lost, &CgroupEvents::default(), &cgroup.events()),
+                    None => lost,
+                };
+                return Err(StartError::new(format!("{lost}: `{path}`")).hint(hint()));
             }
             Err(_) => {
                 process.stop(Duration::ZERO).await;
                 return Err(StartError::new(format!(
                     "the browser was not ready within {}: `{path}`",
                     human(READY_WITHIN)
-                )));
+                ))
+                .hint(hint()));
             }
         };
         // The browser has no page yet.
         process.declare_ready();
         lower_pages(process.pid());
         version::warn_if_old(&version, &spec.browser.path);
-        Ok(Self { process, debugger, profile, memory_bytes_max: spec.memory_bytes_max })
+        let limits = spec.limits.clone();
+        Ok(Self { process, debugger, profile, limits, cgroup, seen_events: Mutex::default() })
     }
 
     /// Its debugger, which only greenroom reaches.
@@ -205,22 +226,85 @@ impl Chromium {
         &self.process
     }
 
-    /// How much memory all its processes may take, if that is set.
-    pub(crate) fn memory_bytes_max(&self) -> Option<u64> {
-        self.memory_bytes_max
+    pub(crate) fn limits(&self) -> &BrowserLimits {
+        &self.limits
+    }
+
+    pub(crate) fn cgroup(&self) -> Option<&Arc<BrowserCgroup>> {
+        self.cgroup.as_ref()
+    }
+
+    /// Refuses limits that the browser exceeds already, now that all of its own processes run.
+    pub(crate) async fn check_limits(&self) -> Result<(), StartError> {
+        let pid = self.process.pid();
+        match spawn_blocking(move || overload::used_now(pid)).await {
+            Ok((memory, processes)) => {
+                tracing::debug!(browser = pid, memory, processes, "a browser without a page");
+                self.limits.check_started(memory, processes)
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// What the kernel has done to its cgroup: until the last call of this, and until now. `None` without a cgroup.
+    pub(crate) fn next_events(&self) -> Option<(CgroupEvents, CgroupEvents)> {
+        let now = self.cgroup.as_ref()?.events();
+        Some((std::mem::replace(&mut *self.seen_events.lock(), now), now))
+    }
+
+    /// Its loss, with the kernel's reason, if the kernel has ended it.
+    pub(crate) fn explain(&self, lost: Lost) -> Lost {
+        match self.next_events() {
+            Some((before, now)) => explain_by_cgroup(lost, &before, &now),
+            None => lost,
+        }
+    }
+
+    pub(crate) fn profile(&self) -> &Profile {
+        &self.profile
     }
 
     /// Ends the browser and removes its profile, unless the profile is kept.
     pub async fn stop(&self, grace: Duration) {
         self.process.stop_leader(grace).await;
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.remove();
+        }
         self.profile.clear().await;
     }
+}
+
+/// A cgroup for a browser that is about to start, and the file by which the browser enters it. Without one greenroom watches
+/// the browser itself.
+fn new_cgroup(launcher: &Launcher, limits: &BrowserLimits) -> Option<(Arc<BrowserCgroup>, Arc<File>)> {
+    let made = launcher.cgroups()?.new_group(limits).and_then(|group| {
+        let entrance = group.entrance()?;
+        Ok((Arc::new(group), entrance))
+    });
+    made.inspect_err(|error| tracing::warn!(%error, "cannot make a cgroup for a browser")).ok()
+}
+
+/// The loss of a browser, with the reason that only the kernel knows: `before` and `now` are the events of its cgroup.
+fn explain_by_cgroup(lost: Lost, before: &CgroupEvents, now: &CgroupEvents) -> Lost {
+    let Lost::Browser { status, stderr_tail } = lost else { return lost };
+    let why = if now.oom_kills > before.oom_kills {
+        "; the kernel ended processes of it: it took more memory than `pool.memory_bytes_max` allows"
+    } else if now.refused_forks > before.refused_forks {
+        "; the kernel refused it more threads: it has as many as `pool.processes_max` allows"
+    } else {
+        ""
+    };
+    Lost::Browser { status: format!("{status}{why}").into(), stderr_tail }
 }
 
 fn command(spec: &ChromiumSpec, profile: &Path) -> ProcessSpec {
     let mut crashes = std::ffi::OsString::from("--crash-dumps-dir=");
     crashes.push(profile);
-    let mut command = ProcessSpec::new(&spec.browser.path).minimal_env().no_priority_raise().args(FLAGS);
+    let mut command = ProcessSpec::new(&spec.browser.path)
+        .minimal_env()
+        .no_priority_raise()
+        .open_files_max(spec.limits.open_files_max as u64)
+        .args(FLAGS);
     let mut user_data = std::ffi::OsString::from("--user-data-dir=");
     user_data.push(profile);
     // Without its own folder Chromium's crash reporter would make one in the user's home, even if it is switched off.
@@ -308,7 +392,23 @@ const STDERR_PARSER: StderrParser =
 
 #[cfg(test)]
 mod tests {
+    use greenroom_core::settings::Settings;
+
     use super::*;
+
+    /// The kernel's reason for the end of a browser is named, if it had one since the browser was last seen; other losses
+    /// stay as they are.
+    #[test]
+    fn kernel_reason_of_a_loss_is_named() {
+        let before = CgroupEvents { oom_kills: 1, refused_forks: 1, ..CgroupEvents::default() };
+        let killed = || Lost::Browser { status: "signal 9".into(), stderr_tail: "".into() };
+        let explained = |now: CgroupEvents| explain_by_cgroup(killed(), &before, &now).to_string();
+        assert_eq!(explained(before), killed().to_string());
+        assert!(explained(CgroupEvents { oom_kills: 2, ..before }).contains("`pool.memory_bytes_max`"));
+        assert!(explained(CgroupEvents { refused_forks: 2, ..before }).contains("`pool.processes_max`"));
+        let now = CgroupEvents { oom_kills: 2, ..before };
+        assert_eq!(explain_by_cgroup(Lost::Shutdown, &before, &now), Lost::Shutdown);
+    }
 
     /// Further flags come after greenroom's own, and entries of lists are added to greenroom's.
     #[test]
@@ -336,7 +436,7 @@ mod tests {
                 proxy: SocketAddr::from(([127, 0, 0, 1], 1)),
                 args: Vec::new(),
                 storage_bytes_max: 7,
-                memory_bytes_max: None,
+                limits: BrowserLimits::of(&Settings::defaults("/d".into()).pool),
                 default_context,
             };
             let args = command(&spec, Path::new("/p")).args;

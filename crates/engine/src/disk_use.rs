@@ -104,10 +104,39 @@ pub(crate) async fn measure_folder(folder: &Path, excluded: Option<&str>) -> Dis
 
 fn measure(folder: &Path, excluded: Option<&Path>, entries_max: usize) -> io::Result<DiskUse> {
     let mut bytes = 0_u64;
-    let mut entries = 0_usize;
     let mut logs = Vec::new();
+    let is_complete = visit_files(folder, excluded, entries_max, |file, metadata, taken| {
+        bytes = bytes.saturating_add(taken);
+        if is_log(&file.file_name().to_string_lossy()) {
+            logs.push(ConsoleLog { path: file.path(), written: metadata.modified()?, bytes: taken });
+        }
+        Ok(())
+    })?;
+    let bytes = bytes.saturating_sub(remove_old(logs));
+    Ok(if is_complete { DiskUse::Bytes(bytes) } else { DiskUse::TooManyFiles { bytes_min: bytes } })
+}
+
+/// The size of the first `entries_max` files in a folder, none of which is changed.
+pub(crate) fn folder_bytes(folder: &Path, entries_max: usize) -> io::Result<u64> {
+    let mut bytes = 0_u64;
+    visit_files(folder, None, entries_max, |_, _, taken| {
+        bytes = bytes.saturating_add(taken);
+        Ok(())
+    })?;
+    Ok(bytes)
+}
+
+/// Visits the files in a folder, except those at one path in it, with the disk space that each takes. Returns whether there
+/// were no more than `entries_max` files and folders; it stops after these.
+fn visit_files(
+    folder: &Path,
+    excluded: Option<&Path>,
+    entries_max: usize,
+    mut visit: impl FnMut(&fs::DirEntry, &fs::Metadata, u64) -> io::Result<()>,
+) -> io::Result<bool> {
+    let mut entries = 0_usize;
     let mut folders = vec![folder.to_owned()];
-    'folders: while let Some(folder) = folders.pop() {
+    while let Some(folder) = folders.pop() {
         let listed = match fs::read_dir(&folder) {
             Ok(listed) => listed,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -117,7 +146,7 @@ fn measure(folder: &Path, excluded: Option<&Path>, entries_max: usize) -> io::Re
             let entry = entry?;
             entries += 1;
             if entries > entries_max {
-                break 'folders;
+                return Ok(false);
             }
             // `metadata` of an entry does not follow links. The file may be gone by now.
             let metadata = match entry.metadata() {
@@ -133,14 +162,10 @@ fn measure(folder: &Path, excluded: Option<&Path>, entries_max: usize) -> io::Re
             }
             // `blocks` counts units of 512 bytes on every file system.
             let taken = metadata.blocks().saturating_mul(512).max(metadata.len().min(4096));
-            bytes = bytes.saturating_add(taken);
-            if is_log(&entry.file_name().to_string_lossy()) {
-                logs.push(ConsoleLog { path: entry.path(), written: metadata.modified()?, bytes: taken });
-            }
+            visit(&entry, &metadata, taken)?;
         }
     }
-    let bytes = bytes.saturating_sub(remove_old(logs));
-    Ok(if entries > entries_max { DiskUse::TooManyFiles { bytes_min: bytes } } else { DiskUse::Bytes(bytes) })
+    Ok(true)
 }
 
 /// Removes the oldest surplus logs. Returns how many bytes that frees.

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     browser::{self, BrowserChoice, InstallPaths},
+    browser_limits::BrowserLimits,
     chromium::{ChromiumSpec, DefaultContextOptions},
     context_ports::ContextPorts,
     endpoint::Endpoint,
@@ -134,7 +135,7 @@ impl EngineBase {
             default_context,
             args: pool.browser_args.clone(),
             storage_bytes_max: self.options.disk_bytes_max(),
-            memory_bytes_max: self.options.settings.sessions.memory_bytes_max,
+            limits: BrowserLimits::of(pool),
         })
     }
 

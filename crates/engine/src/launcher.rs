@@ -20,7 +20,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread,
 };
 
@@ -31,7 +31,7 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use crate::{debugging_pipe::BrowserEnds, exit::Exit};
+use crate::{cgroup::CgroupTree, debugging_pipe::BrowserEnds, exit::Exit};
 
 /// The environment variable that marks every process greenroom starts, with the run folder's name as value.
 pub const TAG: &str = "GREENROOM_RUN";
@@ -51,6 +51,10 @@ pub struct ProcessSpec {
     no_priority_raise: bool,
     /// The ends of a browser's debugging pipes.
     debugging_pipe: Option<BrowserEnds>,
+    /// How many files the child, and each process that it starts, may have open.
+    open_files_max: Option<u64>,
+    /// The file by which the child enters its cgroup.
+    cgroup: Option<Arc<File>>,
 }
 
 impl ProcessSpec {
@@ -64,6 +68,8 @@ impl ProcessSpec {
             minimal_env: false,
             no_priority_raise: false,
             debugging_pipe: None,
+            open_files_max: None,
+            cgroup: None,
         }
     }
 
@@ -103,6 +109,18 @@ impl ProcessSpec {
     /// For a browser: greenroom debugs it over these pipes.
     pub(crate) fn debugging_pipe(mut self, ends: BrowserEnds) -> Self {
         self.debugging_pipe = Some(ends);
+        self
+    }
+
+    /// Limits the open files of the child, and of each process that it starts.
+    pub fn open_files_max(mut self, max: u64) -> Self {
+        self.open_files_max = Some(max);
+        self
+    }
+
+    /// Puts the child into a cgroup, by its file for that, before its program runs.
+    pub fn cgroup(mut self, entrance: &Arc<File>) -> Self {
+        self.cgroup = Some(entrance.clone());
         self
     }
 
@@ -166,6 +184,8 @@ pub struct Launcher {
     jobs: mpsc::Sender<LaunchJob>,
     /// One task per child, which ends when the child has been reaped.
     pub(crate) supervisors: TaskTracker,
+    /// Where browsers get cgroups of their own, if this process may make them.
+    cgroups: Option<Arc<CgroupTree>>,
 }
 
 impl Launcher {
@@ -180,7 +200,16 @@ impl Launcher {
                 let _ = job.reply.send((job.start)(&tag));
             }
         })?;
-        Ok(Self { jobs, supervisors: TaskTracker::new() })
+        Ok(Self { jobs, supervisors: TaskTracker::new(), cgroups: None })
+    }
+
+    /// Gives each browser a cgroup of its own in this tree.
+    pub fn with_cgroups(self, tree: CgroupTree) -> Self {
+        Self { cgroups: Some(Arc::new(tree)), ..self }
+    }
+
+    pub(crate) fn cgroups(&self) -> Option<&CgroupTree> {
+        self.cgroups.as_deref()
     }
 
     /// Returns when every child has ended, including those that were just killed: until then they may still write into their
@@ -257,6 +286,12 @@ fn launch(spec: ProcessSpec, tag: &str) -> io::Result<Child> {
     if let Some(ends) = spec.debugging_pipe {
         ends.pass_to(&mut command);
     }
+    if let Some(entrance) = spec.cgroup {
+        enter_cgroup(&mut command, entrance);
+    }
+    if let Some(max) = spec.open_files_max {
+        limit_open_files(&mut command, max);
+    }
     let mut command = tokio::process::Command::from(command);
     command.kill_on_drop(true).spawn()
 }
@@ -283,6 +318,34 @@ fn detach(spec: ProcessSpec, stdin: Stdio, stdout: Stdio, stderr: Option<File>) 
         });
     }
     tokio::process::Command::from(command).kill_on_drop(false).spawn()
+}
+
+/// The child enters a cgroup: `0` means the process that writes it.
+#[allow(unsafe_code, reason = "pre_exec is unsafe; the closure makes one system call and allocates nothing")]
+fn enter_cgroup(command: &mut std::process::Command, entrance: Arc<File>) {
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; write is.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(command, move || {
+            rustix::io::write(&entrance, b"0")?;
+            Ok(())
+        });
+    }
+}
+
+/// Lowers the limit of open files to `max`. A limit that is lower already stays.
+#[allow(unsafe_code, reason = "pre_exec is unsafe; the closure makes two system calls and allocates nothing")]
+fn limit_open_files(command: &mut std::process::Command, max: u64) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; getrlimit and setrlimit are.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(command, move || {
+            let now = getrlimit(Resource::Nofile);
+            let lower = |limit: Option<u64>| Some(limit.map_or(max, |limit| limit.min(max)));
+            setrlimit(Resource::Nofile, Rlimit { current: lower(now.current), maximum: lower(now.maximum) })?;
+            Ok(())
+        });
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -8,8 +8,10 @@
 mod arguments;
 pub mod browser;
 mod browser_handle;
+mod browser_limits;
 mod call_refusal;
 mod cdp_proxy;
+pub mod cgroup;
 pub mod chromium;
 mod chromium_log;
 mod context_ports;
@@ -44,6 +46,7 @@ mod priority;
 pub mod process;
 mod process_tree;
 mod profile;
+mod profile_limit;
 pub mod registry;
 pub mod run_command;
 pub mod run_folder;

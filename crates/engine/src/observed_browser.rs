@@ -14,12 +14,13 @@ use crate::{
     overload,
     ping_state::PingState,
     process::Process,
+    profile_limit,
     vital_processes::VitalProcesses,
 };
 
 pub(crate) struct ObservedBrowser {
     shared: Arc<ObservedState>,
-    /// Waits for the end of the browser, and ends pages that overload it.
+    /// Waits for the end of the browser, ends pages that overload it, and gives the browser up when it exceeds a limit.
     _watcher: JoinSet<()>,
 }
 
@@ -61,7 +62,13 @@ impl ObservedBrowser {
             watched.loss.declare(lost);
         });
         let watched = shared.clone();
-        watcher.spawn(async move { overload::watch(&watched.handle, &watched.observer).await });
+        watcher.spawn(async move {
+            let lost = tokio::select! {
+                lost = overload::watch(&watched.handle, &watched.observer) => lost,
+                lost = profile_limit::exceeded(&watched.handle) => lost,
+            };
+            watched.loss.declare(lost);
+        });
         Self { shared, _watcher: watcher }
     }
 

@@ -24,6 +24,7 @@ use greenroom_core::{
     settings::{AutoOnOff, Settings},
 };
 use greenroom_engine::{
+    cgroup::DelegatedGroup,
     launcher::Launcher,
     ports::{PortGuard, Ports},
     run_folder::{self, RunFolder},
@@ -84,6 +85,14 @@ impl App {
         run_folder::reap(data);
         let run = Arc::new(RunFolder::claim(data).with_context(context)?);
         let launcher = Launcher::start(run.tag()).context("cannot start the launcher's thread")?;
+        // Before the first child starts: a cgroup with children cannot be divided.
+        let launcher = match DelegatedGroup::find().and_then(DelegatedGroup::claim) {
+            Ok(tree) => launcher.with_cgroups(tree),
+            Err(why) => {
+                tracing::debug!(%why, "browsers get no cgroups; greenroom watches them");
+                launcher
+            }
+        };
         let ports = Ports::new(&run);
         let sink: Arc<dyn RefusalSink> = Arc::new(refusals::LoggedRefusals);
         let proxies = Proxies::start(settings, &ports, &sink).await?;

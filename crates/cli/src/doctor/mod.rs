@@ -12,6 +12,7 @@ mod data_folder;
 mod display;
 mod engine;
 mod leftovers;
+mod limits;
 mod node;
 mod npm;
 mod sandbox;
@@ -141,6 +142,7 @@ pub async fn run_checks(installation: Installation) -> Vec<Finding> {
         check("sandbox", check_on_thread(&installation, sandbox::check)).await,
         check("leftovers", check_on_thread(&installation, leftovers::check)).await,
     ]);
+    findings.extend(check_each("limits", CHECK_TIMEOUT, limits::check(&installation)).await);
     let others_passed = findings.iter().all(|finding| finding.status != CheckStatus::Failed);
     findings.push(check_within("browse", BROWSE_TIMEOUT, browse::check(&installation, others_passed)).await);
     findings

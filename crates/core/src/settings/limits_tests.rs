@@ -30,7 +30,10 @@ fn values(setting: &Setting) -> (&'static str, &'static str) {
         }
         "sessions.scope" => ("'explicit'", "'call'"),
         "records.bytes_max" | "blobs.bytes_max" => ("'1GiB'", "'2GiB'"),
-        "sessions.disk_bytes_max" | "sessions.memory_bytes_max" => ("'1GiB'", "'2GiB'"),
+        "sessions.disk_bytes_max" | "pool.memory_bytes_max" => ("'1GiB'", "'2GiB'"),
+        "pool.profile_bytes_max" => ("'1GiB'", "'2GiB'"),
+        "pool.cpu_cores_max" => ("'1'", "'2'"),
+        "pool.processes_max" | "pool.open_files_max" => ("100", "200"),
         "attach.changes" | "attach.eager" => ("'off'", "'on'"),
         "pool.engine" => ("'playwright'", "'devtools'"),
         "pool.command" => ("[\"a\"]", "[\"b\"]"),

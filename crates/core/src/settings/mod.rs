@@ -14,6 +14,7 @@ mod bytes;
 mod check;
 mod choice;
 mod compose;
+mod cores;
 mod declared_pools;
 mod dotenv;
 mod draft;
@@ -60,6 +61,7 @@ pub use choice::{
     AutoOnOff, Browser, Cap, Codegen, ColorScheme, EngineKind, ImageResponses, NetworkPreset, Permission,
     Pictures, Responses, Scope, ToolProfile,
 };
+pub use cores::Cores;
 pub use declared_pools::{DeclaredInstance, DeclaredPool};
 pub use duration::parse_duration;
 pub use emulation::{Geolocation, Scale};

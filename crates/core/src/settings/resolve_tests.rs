@@ -180,7 +180,6 @@ fn working_directory_files_cannot_set_guarded_settings() {
             "node",
             "server.allowed_hosts",
             "sessions.disk_bytes_max",
-            "sessions.memory_bytes_max",
             "records.enabled",
             "records.dir",
             "records.redact",
@@ -216,11 +215,16 @@ fn working_directory_files_cannot_set_guarded_settings() {
             "pool.permissions",
             "pool.bypass_csp",
             "pool.secrets_file",
+            "pool.memory_bytes_max",
+            "pool.cpu_cores_max",
+            "pool.processes_max",
+            "pool.open_files_max",
+            "pool.profile_bytes_max",
             "pool.browser_args",
         ]
     );
 
-    let text = "data_dir = '/x'\nnode = '/x'\n[server]\nallowed_hosts = []\n[sessions]\ndisk_bytes_max = '1GiB'\nmemory_bytes_max = '1GiB'\n[records]\nenabled = true\ndir = '/x'\nredact = []\nmax_age = '1h'\nbytes_max = '1GiB'\n[blobs]\nttl = '1h'\nbytes_max = '1GiB'\nupload_bytes_max = '1MiB'\n[network]\npreset = 'open'\nallow = []\ndeny = []\ntrust_upstream = true\n[tools]\nallow = []\ndeny = []\nunsafe = true\nwebmcp = true\n[attach]\nchanges = 'on'\n[pool]\nurl = 'http://x:1'\ncaps = []\nignore_https_errors = true\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true\nextension = true\nuser_data_dir = '/x'\nstorage_state = '/x'\ninit_script = ['/x']\nproxy_server = 'http://x:1'\nnetwork_preset = 'open'\nnetwork_allow = []\nnetwork_deny = []\noutput_dir = '/x'\npermissions = ['camera']\nbypass_csp = true\nsecrets_file = '/x'\nbrowser_args = ['--x']";
+    let text = "data_dir = '/x'\nnode = '/x'\n[server]\nallowed_hosts = []\n[sessions]\ndisk_bytes_max = '1GiB'\n[records]\nenabled = true\ndir = '/x'\nredact = []\nmax_age = '1h'\nbytes_max = '1GiB'\n[blobs]\nttl = '1h'\nbytes_max = '1GiB'\nupload_bytes_max = '1MiB'\n[network]\npreset = 'open'\nallow = []\ndeny = []\ntrust_upstream = true\n[tools]\nallow = []\ndeny = []\nunsafe = true\nwebmcp = true\n[attach]\nchanges = 'on'\n[pool]\nurl = 'http://x:1'\ncaps = []\nignore_https_errors = true\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true\nextension = true\nuser_data_dir = '/x'\nstorage_state = '/x'\ninit_script = ['/x']\nproxy_server = 'http://x:1'\nnetwork_preset = 'open'\nnetwork_allow = []\nnetwork_deny = []\noutput_dir = '/x'\npermissions = ['camera']\nbypass_csp = true\nsecrets_file = '/x'\nmemory_bytes_max = '1GiB'\ncpu_cores_max = 1\nprocesses_max = 9\nopen_files_max = 99\nprofile_bytes_max = 'off'\nbrowser_args = ['--x']";
     let found = problems(&Sources { files: file(text, false), ..sources() });
     assert_eq!(found.len(), guarded.len(), "{found:?}");
     assert!(found.contains(

@@ -26,6 +26,7 @@ use super::{
         AutoOnOff, Browser, Cap, Choice, Codegen, ColorScheme, EngineKind, ImageResponses, NetworkPreset,
         Permission, Pictures, Responses, Scope, ToolProfile,
     },
+    cores::{CoreCount, Cores},
     declared_pools::DeclaredPool,
     duration::Span,
     emulation::{GeoPosition, Geolocation, Locale, Scale, ScaleFactor, TimeZone},
@@ -118,12 +119,6 @@ settings! {
         /// write files. Traces, and videos while they are recorded, do not count. Pages may store as much again in a
         /// temporary profile. A permanent profile has the browser's own quota.
         "sessions.disk_bytes_max" disk_bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), Guarded;
-        /// How much memory a Chromium that greenroom started may take, together with the pages of all its sessions.
-        /// Over this limit greenroom ends the page that takes most: that tab is lost, and other tabs and sessions go
-        /// on. A session whose pages have stored too much, so that the end of its page frees little, is lost. With
-        /// `auto` all browsers together may take half of the memory of the machine or container.
-        "sessions.memory_bytes_max" memory_bytes_max: Option<u64> = None
-            => OrWord("auto", Bytes(1 << 28..=1 << 50)), Guarded;
     }
 
     /// What greenroom records of every call, and for how long.
@@ -374,6 +369,32 @@ settings! {
         /// agents type a value by its name. This is not a security boundary: a page can show a value in another form.
         "pool.secrets_file" secrets_file: Option<PathBuf> = None
             => OrWord("unset", FilePath), Guarded, applies_to = YES, only = PLAYWRIGHT;
+        /// How much memory a Chromium that greenroom starts may take, with all of its processes and the pages of all its
+        /// sessions; shared memory counts, and Node does not. Over this limit greenroom ends the page that takes most:
+        /// that tab is lost, and other tabs and sessions go on. A session whose pages have stored too much, so that the
+        /// end of its page frees little, is lost. If no page can be blamed, the browser ends. `auto` is 2 GiB, and less
+        /// where browsers with `auto` would together take more than half of the memory of the machine or container.
+        /// All `pool.slots` sessions of a browser share the limit: raise it, or lower `pool.slots`, for large pages.
+        "pool.memory_bytes_max" memory_bytes_max: Option<u64> = None
+            => OrWord("auto", Bytes(1 << 28..=1 << 50)), Guarded, applies_to = RUNS;
+        /// How many cores a Chromium that greenroom starts may keep busy in the long run, with the pages of all its
+        /// sessions. No page is ended for this. The page that uses most gets a lower priority, step by step, so it
+        /// keeps its speed as long as nothing else needs the processor. Where greenroom may make cgroups, the kernel
+        /// also holds the browser to the limit.
+        "pool.cpu_cores_max" cpu_cores_max: Option<Cores> = Some(Cores::ONE)
+            => OrWord("off", CoreCount), Guarded, applies_to = RUNS;
+        /// How many processes a Chromium that greenroom starts may have: about eight of its own, and one or more for
+        /// each tab. Over this limit greenroom ends the newest pages, until a quarter of the limit is free.
+        "pool.processes_max" processes_max: usize = 512 => WholeNumber(4..=4_096), Guarded, applies_to = RUNS;
+        /// How many files and connections each process of a Chromium that greenroom starts may have open
+        /// (`RLIMIT_NOFILE`). greenroom's own limit also holds for its browsers.
+        "pool.open_files_max" open_files_max: usize = 8_192
+            => WholeNumber(64..=1 << 20), Guarded, applies_to = RUNS;
+        /// How much disk space the profile of a Chromium that greenroom starts may take, temporary or permanent. Over
+        /// this limit the browser ends, and a permanent profile is not opened again until it is smaller or the limit is
+        /// raised. `sessions.disk_bytes_max` limits downloads, and what pages store in a temporary profile.
+        "pool.profile_bytes_max" profile_bytes_max: Option<u64> = Some(8 << 30)
+            => OrWord("off", Bytes(1 << 26..=1 << 50)), Guarded, applies_to = RUNS;
         /// Further command-line flags for browsers that greenroom starts.
         "pool.browser_args" browser_args: Vec<String> = Vec::new() => BrowserArgs, Guarded, applies_to = RUNS;
     }

@@ -12,6 +12,7 @@ mod paused_requests;
 mod task;
 #[cfg(test)]
 mod tests;
+mod why_killed;
 
 use std::{
     collections::BTreeSet,
@@ -25,7 +26,6 @@ use std::{
 
 use greenroom_cdp::{BrowserPipe, CdpClient, Closed, Events};
 use greenroom_core::{Lost, StartError, View};
-use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::{
@@ -35,12 +35,14 @@ use tokio::{
 };
 
 use crate::{
+    cgroup::BrowserCgroup,
     context_ports::ContextPorts,
     downloads::{self, BrowserCall, Downloads},
     endpoint::Endpoint,
 };
 pub(crate) use crashes::Crashes;
 use task::{EndedPages, ObserverCommand, ObserverTask, ScopeTabs};
+use why_killed::WhyKilled;
 
 /// Commands that may wait for the observer's task; each comes from one seat, and a seat has at most one waiting.
 const COMMANDS_MAX: usize = 64;
@@ -69,14 +71,11 @@ pub(crate) struct WatchedPages {
     pub(crate) crashes: watch::Receiver<Crashes>,
 }
 
-/// Why greenroom is ending a page's renderer at the moment, if it is. The browser reports only that it was killed.
-type WhyKilled = Arc<Mutex<Option<Arc<str>>>>;
-
 /// A handle to the observer's task. The task ends when the handle is dropped.
 pub(crate) struct Observer {
     client: CdpClient,
     commands: mpsc::Sender<ObserverCommand>,
-    why_killed: WhyKilled,
+    why_killed: Arc<WhyKilled>,
     next_scope: AtomicU64,
     _task: JoinSet<()>,
 }
@@ -153,7 +152,7 @@ impl Observer {
             .map_err(observe_error)?;
         let (commands, queue) = mpsc::channel(COMMANDS_MAX);
         let mut task = JoinSet::new();
-        let why_killed = WhyKilled::default();
+        let why_killed = Arc::<WhyKilled>::default();
         task.spawn(ObserverTask::new(client.clone(), events, why_killed.clone(), context_ports).run(queue));
         Ok(Self { client, commands, why_killed, next_scope: AtomicU64::new(0), _task: task })
     }
@@ -185,7 +184,12 @@ impl Observer {
 
     /// From now on this is the reason for killed renderers: greenroom ended them. With `None` the reason is unknown.
     pub(crate) fn tell_why_killed(&self, why: Option<Arc<str>>) {
-        *self.why_killed.lock() = why;
+        self.why_killed.tell(why);
+    }
+
+    /// The kernel may end renderers that are in this group.
+    pub(crate) fn ask_cgroup(&self, cgroup: Arc<BrowserCgroup>) {
+        self.why_killed.ask_cgroup(cgroup);
     }
 
     /// Declares the seats lost whose pages greenroom has ended for this reason since a time.

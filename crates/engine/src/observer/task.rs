@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::paused_requests::PausedRequest;
-use super::{Contexts, Scope, WatchedPages, WhyKilled, crashes::Crashes};
+use super::{Contexts, Scope, WatchedPages, crashes::Crashes, why_killed::WhyKilled};
 use crate::{
     context_ports::ContextPorts,
     downloads::{BrowserCall, Downloads},
@@ -73,7 +73,7 @@ pub(super) struct ObserverTask {
     tab_owners: HashMap<String, u64>,
     followed: HashMap<Scope, FollowedScope>,
     downloads: Option<Arc<Downloads>>,
-    why_killed: WhyKilled,
+    why_killed: Arc<WhyKilled>,
     /// The egress ports of a browser that greenroom started.
     context_ports: Option<Arc<ContextPorts>>,
     /// Calls that answer paused requests or stop downloads, and that the browser has not answered yet.
@@ -144,7 +144,7 @@ impl ObserverTask {
     pub(super) fn new(
         client: CdpClient,
         mut events: Events,
-        why_killed: WhyKilled,
+        why_killed: Arc<WhyKilled>,
         context_ports: Option<Arc<ContextPorts>>,
     ) -> Self {
         events.keep_latest(changed_page);
@@ -407,15 +407,14 @@ impl ObserverTask {
 
     fn page_crashed(&mut self, id: &str, status: &str) {
         let Some(page) = self.pages.get(id) else { return };
-        let why = self.why_killed.lock().clone();
-        let why = why.filter(|_| status == KILLED);
-        let status = why.as_deref().unwrap_or(status);
+        let now = Instant::now();
+        let why = if status == KILLED { self.why_killed.reason(now) } else { None };
+        let status = why.as_ref().map_or(status, |(why, _)| why);
         for scope in self.scopes(id, page).into_iter().flatten() {
             if let Some(followed) = self.followed.get(&scope) {
                 followed.crashes.send_modify(|crashes| {
-                    let now = Instant::now();
                     crashes.add(id, &page.url, status, now);
-                    if let Some(why) = &why {
+                    if let Some((why, true)) = &why {
                         crashes.ended_by_greenroom(why, now);
                     }
                 });

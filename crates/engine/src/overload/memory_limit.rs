@@ -1,5 +1,6 @@
-//! How much memory a browser may take. A limit that the user has set holds for each browser. Without one, all browsers of
-//! this process share half of the machine's memory: a browser may take what the others leave, and always its equal part.
+//! How much memory a browser may take. A limit that the user has set holds for each browser. Without one, a browser may take
+//! 2 GiB, and all such browsers of this process share half of the machine's memory: each may take what the others leave, and
+//! always its equal part.
 
 use std::{
     collections::HashMap,
@@ -9,6 +10,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::machine_memory;
+use crate::browser_limits::{MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN};
 
 /// The browsers of this process that share the machine's memory.
 static SHARED: LazyLock<Arc<SharedBudget>> = LazyLock::new(|| {
@@ -33,7 +35,8 @@ impl MemoryLimit {
     pub(super) fn bytes_max(&self, taken: u64) -> u64 {
         match self {
             Self::Fixed(max) => *max,
-            Self::Shared(member) => member.bytes_max(taken),
+            // With less, a browser could not open a page.
+            Self::Shared(member) => member.bytes_max(taken).clamp(MEMORY_BYTES_MIN, MEMORY_BYTES_DEFAULT),
         }
     }
 }
@@ -99,5 +102,14 @@ mod tests {
         drop(large);
         assert_eq!(small.bytes_max(200), 950);
         assert_eq!(MemoryLimit::Fixed(7).bytes_max(900), 7);
+    }
+
+    /// A browser without a limit of its own may take 2 GiB however much is free, and always as much as an empty one needs.
+    #[test]
+    fn share_is_neither_more_than_the_default_nor_too_little() {
+        for (budget, max) in [(1 << 40, 2 << 30), (1 << 30, 1 << 30), (1 << 20, 1 << 28)] {
+            let member = Arc::new(SharedBudget::new(budget)).join(1);
+            assert_eq!(MemoryLimit::Shared(member).bytes_max(1), max, "{budget}");
+        }
     }
 }

@@ -1,10 +1,11 @@
-//! Ends pages that keep one of greenroom's own browsers from answering, or that fill the memory. Such a page loses its tab;
-//! otherwise all sessions would lose the browser.
+//! Ends pages that keep one of greenroom's own browsers from answering, or that exceed the browser's limits. Such a page loses
+//! its tab; otherwise all sessions would lose the browser.
 //!
 //! [`watch`] runs for each browser. [`usage`] reads from `/proc` what the browser's processes use, [`judge`] decides which
-//! renderer to end, with the shares of the browser's own memory in `memory_attribution.rs`. [`drawing`] does the same for the
-//! GPU process, which all sessions share too. A browser that is stopped, or that waits for a processor, uses no
-//! processor time while it does not answer, so no page is ended for that.
+//! renderer to end, [`memory_judge`] for memory, with the shares of the browser's own memory in `memory_attribution.rs`.
+//! [`drawing`] does the same for the GPU process, which all sessions share too. [`processor_limit`] finds the page that gets a
+//! lower priority. A browser that is stopped, or that waits for a processor, uses no processor time while it does not answer,
+//! so no page is ended for that. A browser that exceeds a limit without a page to blame is lost.
 //!
 //! Pages send faster than the browser works, so seconds of work may wait when a page ends. Until a late browser has
 //! answered, [`watch`] stops all of its renderers, so that none adds work. The browser could serve none of them
@@ -15,7 +16,9 @@
 mod drawing;
 mod judge;
 mod memory_attribution;
+mod memory_judge;
 mod memory_limit;
+mod processor_limit;
 mod shared_memory;
 mod signals;
 mod usage;
@@ -29,10 +32,15 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 
-use crate::{browser_handle::BrowserHandle, observer::Observer};
+use crate::{
+    browser_handle::BrowserHandle, browser_limits::BrowserLimits, chromium::Chromium, observer::Observer,
+    priority::lower_page,
+};
 use drawing::CompositorTimes;
-use judge::{Decision, Judge, PageVerdict, TOOK_MEMORY};
+use judge::{Decision, Judge, PageVerdict, UsageLimits};
+use memory_judge::TOOK_MEMORY;
 use memory_limit::MemoryLimit;
+use processor_limit::ProcessorLimit;
 use signals::{StopGuard, StoppedRenderers, kill_helper};
 use usage::{GPU_PROCESS, ProcessId, Processes, RENDERER, cpu_time_of, machine_memory};
 
@@ -69,11 +77,19 @@ const CRASH_ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Why a session ends whose page was ended for its memory, if the memory is still in use afterwards.
 const KEPT_MEMORY: &str =
-    "its pages have stored too much, and the browser keeps that in memory (sessions.memory_bytes_max)";
+    "its pages have stored too much, and the browser keeps that in memory (pool.memory_bytes_max)";
 
-/// Ends pages of this browser as long as it runs. Never returns for an attached browser.
-pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) {
-    let Some(process) = browser.process() else { return std::future::pending().await };
+/// The memory and the number of processes that a browser takes now.
+pub(crate) fn used_now(browser: u32) -> (u64, usize) {
+    let usage = Processes::new(browser).read();
+    (usage.memory(), usage.processes)
+}
+
+/// Ends pages of this browser as long as it runs. Resolves with why the browser is lost, if it exceeds a limit and no page can
+/// be blamed; never for an attached browser, and never after the browser has ended.
+pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) -> Lost {
+    let Some(chromium) = browser.started() else { return std::future::pending().await };
+    let process = chromium.process();
     let pid = process.pid();
     let stopped_renderers = StoppedRenderers::new(pid);
     // The receiver ends one page at a time.
@@ -89,13 +105,17 @@ pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) {
         stopped_renderers: &stopped_renderers,
         compositor_times: &compositor_times,
         judge: Judge::default(),
-        memory_limit: MemoryLimit::new(browser.memory_bytes_max(), pid),
+        chromium,
+        limits: chromium.limits(),
+        memory_limit: MemoryLimit::new(chromium.limits().memory_bytes_max, pid),
+        processor_limit: ProcessorLimit::new(chromium.limits().cpu_cores_max),
         processes,
         cpu_time,
         ping: None,
         stopped: None,
         page_end: PageEnd::None,
         samples_since_measured: 0,
+        lost: None,
     };
     let mut ticks = interval(SAMPLE_EVERY);
     let mut checks = interval(CHECK_EVERY);
@@ -112,10 +132,14 @@ pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) {
                     watch.ping = None;
                     watch.stopped = None;
                     watch.judge.reset();
+                    watch.processor_limit.reset();
                 }
                 last = now;
                 if !watch.measure(now).await && process.exit().borrow().is_some() {
-                    return;
+                    return std::future::pending().await;
+                }
+                if let Some(lost) = watch.lost.take() {
+                    return lost;
                 }
             }
             // This also runs without an unanswered ping: stopped renderers must not wait for the next ping.
@@ -123,10 +147,10 @@ pub(crate) async fn watch(browser: &BrowserHandle, observer: &Observer) {
                 watch.stop_or_continue().await;
             }
             Some(drawing::PageToEnd { verdict, stopped }) = pages_to_end.recv() => {
-                watch.end_page(verdict).await;
+                watch.end_pages(&[verdict.process], verdict.why).await;
                 drop(stopped);
             }
-            () = &mut drawing => return,
+            () = &mut drawing => return std::future::pending().await,
         }
     }
 }
@@ -164,7 +188,10 @@ struct OverloadWatch<'a> {
     /// For [`drawing`], which does not read all processes itself.
     compositor_times: &'a CompositorTimes,
     judge: Judge,
+    chromium: &'a Chromium,
+    limits: &'a BrowserLimits,
     memory_limit: MemoryLimit,
+    processor_limit: ProcessorLimit,
     /// `None` only while another thread reads them.
     processes: Option<Processes>,
     /// The browser's processor time at the last measurement.
@@ -175,6 +202,8 @@ struct OverloadWatch<'a> {
     /// Whether crashes that the browser announces count as caused by greenroom.
     page_end: PageEnd,
     samples_since_measured: u32,
+    /// Set when the browser exceeds a limit and no page can be blamed.
+    lost: Option<Lost>,
 }
 
 async fn ping_answer(ping: &mut Option<PendingPing<'_>>) -> bool {
@@ -296,14 +325,42 @@ impl OverloadWatch<'_> {
         self.processes = Some(processes);
         let now = Instant::now();
         *self.compositor_times.lock() = usage.compositor_times();
-        let memory_bytes_max = self.memory_limit.bytes_max(usage.memory());
+        let memory = usage.memory();
+        let limits = UsageLimits {
+            memory_bytes_max: self.memory_limit.bytes_max(memory),
+            processes_max: self.limits.processes_max,
+        };
+        let slower = self.processor_limit.record(now, &usage, self.throttled_time());
+        let processes = usage.processes;
         self.judge.record_usage(now, usage, self.stopped.is_some());
-        match self.judge.decide(now, memory_bytes_max) {
-            Some(Decision::EndPage(verdict)) => self.end_page(verdict).await,
+        let decision = self.judge.decide(now, limits);
+        if decision.is_some() {
+            let max = limits.memory_bytes_max;
+            tracing::info!(browser = self.pid, memory, max, processes, ?decision, "a browser is overloaded");
+        }
+        match decision {
+            Some(Decision::EndPage(PageVerdict { process, why })) => self.end_pages(&[process], why).await,
+            Some(Decision::EndPages { processes, why }) => self.end_pages(&processes, why).await,
             Some(Decision::LoseSessions { ended_since }) => self.lose_sessions(ended_since).await,
             Some(Decision::EndGpuProcess(process)) => self.end_gpu_process(process).await,
+            Some(Decision::EndBrowser { why }) => self.lost = Some(Lost::HealthCheckFailed(why.into())),
             None => {}
         }
+        if let Some(process) = slower {
+            lower(self.pid, process).await;
+        }
+    }
+
+    /// For how long the kernel has kept the browser from running since the last measurement.
+    fn throttled_time(&self) -> Duration {
+        let Some((before, now)) = self.chromium.next_events() else { return Duration::ZERO };
+        if now.refused_forks > before.refused_forks {
+            tracing::warn!(
+                browser = self.pid,
+                "the kernel refused a browser more threads: it has as many as `pool.processes_max` allows"
+            );
+        }
+        now.throttled.saturating_sub(before.throttled)
     }
 
     /// Ends the GPU process, whose memory no page can be blamed for. The browser starts another one within tenths of a
@@ -329,22 +386,28 @@ impl OverloadWatch<'_> {
         self.observer.lose_seats_of_ended_pages(TOOK_MEMORY, ended_since, lost).await;
     }
 
-    async fn end_page(&mut self, PageVerdict { process, why }: PageVerdict) {
+    async fn end_pages(&mut self, processes: &[ProcessId], why: &'static str) {
         let browser = self.pid;
-        let pid = process.pid;
-        // The browser may announce the crash before the next line runs.
+        // The browser may announce a crash before the next line runs.
         self.observer.tell_why_killed(Some(why.into()));
         self.page_end = PageEnd::AwaitingAnswer;
-        let ended = spawn_blocking(move || kill_helper(browser, process, RENDERER)).await;
-        match ended.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
-            Ok(true) => {
-                tracing::warn!(browser, pid, why, "ended a page");
-                // The next ping shows when the browser has cleaned up.
-                self.ping = None;
-                return;
+        let mut has_ended = false;
+        for process in processes.iter().copied() {
+            let pid = process.pid;
+            let ended = spawn_blocking(move || kill_helper(browser, process, RENDERER)).await;
+            match ended.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+                Ok(true) => {
+                    tracing::warn!(browser, pid, why, "ended a page");
+                    has_ended = true;
+                }
+                Ok(false) => tracing::debug!(browser, pid, why, "the page to end is gone already"),
+                Err(error) => tracing::warn!(browser, pid, why, %error, "cannot end a page"),
             }
-            Ok(false) => tracing::debug!(browser, pid, why, "the page to end is gone already"),
-            Err(error) => tracing::warn!(browser, pid, why, %error, "cannot end a page"),
+        }
+        if has_ended {
+            // The next ping shows when the browser has cleaned up.
+            self.ping = None;
+            return;
         }
         self.page_end = PageEnd::None;
         self.observer.tell_why_killed(None);
@@ -355,5 +418,23 @@ impl OverloadWatch<'_> {
             self.page_end = PageEnd::None;
             self.observer.tell_why_killed(None);
         }
+    }
+}
+
+/// Lowers the priority of a page's renderer.
+async fn lower(browser: u32, process: ProcessId) {
+    let pid = process.pid;
+    let lowered = spawn_blocking(move || if process.is_running() { lower_page(pid) } else { Ok(None) }).await;
+    match lowered.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+        Ok(Some(nice)) => {
+            tracing::info!(
+                browser,
+                pid,
+                nice,
+                "a browser uses more than `pool.cpu_cores_max`: its busiest page runs at a lower priority"
+            );
+        }
+        Ok(None) => {}
+        Err(error) => tracing::debug!(browser, pid, %error, "cannot lower the priority of a page"),
     }
 }

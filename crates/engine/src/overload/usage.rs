@@ -26,6 +26,12 @@ pub(super) struct ProcessId {
     pub(super) started: u64,
 }
 
+impl ProcessId {
+    pub(super) fn is_running(self) -> bool {
+        Stat::read(&format!("/proc/{}/stat", self.pid)).is_some_and(|stat| stat.started == self.started)
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Renderer {
     pub(super) process: ProcessId,
@@ -46,6 +52,10 @@ pub(super) struct Usage {
     pub(super) gpu: Option<(ProcessId, u64)>,
     /// The memory of the browser process itself and of its other helpers.
     pub(super) other_memory: u64,
+    /// The number of all processes.
+    pub(super) processes: usize,
+    /// The processor time of each process.
+    pub(super) cpu_times: Vec<(ProcessId, Duration)>,
 }
 
 impl Usage {
@@ -77,10 +87,18 @@ impl Processes {
         let helpers = helpers(self.browser);
         self.shared.scan(helpers.iter().map(|helper| helper.pid).chain([self.browser]));
         let memory = |pid: u32| memory(pid, self.shared.share_of(pid));
-        let mut usage = Usage { renderers: Vec::new(), gpu: None, other_memory: memory(self.browser) };
+        let mut usage =
+            Usage { other_memory: memory(self.browser), processes: helpers.len() + 1, ..Usage::default() };
+        if let Some(stat) = Stat::read(&format!("/proc/{}/stat", self.browser)) {
+            usage.cpu_times.push((ProcessId { pid: self.browser, started: stat.started }, stat.cpu_time));
+        }
         let memories: Vec<_> = helpers.iter().map(|helper| memory(helper.pid)).collect();
         for (helper, memory) in helpers.into_iter().zip(memories) {
-            match Stat::read(&format!("/proc/{}/stat", helper.pid)) {
+            let stat = Stat::read(&format!("/proc/{}/stat", helper.pid));
+            if let Some(stat) = &stat {
+                usage.cpu_times.push((ProcessId { pid: helper.pid, started: stat.started }, stat.cpu_time));
+            }
+            match stat {
                 Some(stat) if helper.has_argument(RENDERER) => {
                     let process = ProcessId { pid: helper.pid, started: stat.started };
                     let io_thread_time = self.thread_time(process, IO_THREAD);

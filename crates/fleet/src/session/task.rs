@@ -350,7 +350,12 @@ impl SessionTask {
             self.placement.pool.lost_call(instance, lost).await;
         }
         let reply = outcome?;
-        self.notes.extend(seat.take_crashes().into_iter().map(Note::Crashed));
+        let crashes = seat.take_crashes();
+        for crash in &crashes {
+            // Without its address, which may have secrets.
+            tracing::warn!(session = self.log_name(), %instance, why = %crash.why, "a tab of the session crashed");
+        }
+        self.notes.extend(crashes.into_iter().map(Note::Crashed));
         forget_old_crashes(&mut self.notes);
         if let Some(stopped) = seat.take_stopped_downloads() {
             add_stopped(&mut self.notes, stopped);

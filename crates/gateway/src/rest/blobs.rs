@@ -126,7 +126,7 @@ struct FileBytes(#[allow(dead_code, reason = "describes the body, which is read 
     responses((status = 201, body = UploadedBlob), BadRequest, BodyTooLarge, Unavailable)
 )]
 async fn upload(
-    State(rest_state): RestContext,
+    RestContext(rest_state): RestContext,
     QueryParams(query): QueryParams<UploadQuery>,
     headers: HeaderMap,
     body: Body,

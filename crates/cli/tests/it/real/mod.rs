@@ -24,6 +24,7 @@ mod hostile_arguments;
 pub mod inspect;
 mod instance;
 pub mod isolation;
+mod limits;
 mod one_slot;
 mod passthrough;
 mod pictures;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use greenroom_core::Lost;
+use greenroom_core::{Call, Lost, raw::encode};
 use greenroom_engine::browser::BrowserKind;
 use greenroom_testkit::{TEST_TIMEOUT, case, eventually, within};
 use serde_json::json;
@@ -72,6 +72,38 @@ async fn an_unannounced_download_ends_the_seat() {
     let lost = within(TEST_TIMEOUT, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap();
     assert!(
         matches!(&lost, Lost::HealthCheckFailed(why) if why.contains("sessions.disk_bytes_max")),
+        "{lost}"
+    );
+    seat.seat.close().await;
+    fixture.end().await;
+}
+
+/// A browser whose profile takes more than it may is lost, and the reason names the setting.
+#[tokio::test]
+async fn large_profile_ends_the_seat() {
+    let fixture = DevtoolsFixture::with(|options| {
+        options.pool.profile_bytes_max = Some(24 << 20);
+        options.pool.browser = browser(BrowserKind::HeadlessShell);
+    })
+    .await;
+    let mut seat = fixture.open_seat().await;
+    seat.navigate(&fixture.site.url("/title?t=storage")).await;
+    let mut lost = seat.seat.lost();
+    let fill = "async () => {
+        const cache = await caches.open('x');
+        const part = new Uint8Array(1 << 20);
+        for (let stored = 0; stored < 32; stored++) {
+            for (let at = 0; at < part.length; at += 65536) crypto.getRandomValues(part.subarray(at, at + 65536));
+            await cache.put('/' + stored, new Response(part));
+        }
+    }";
+    // The browser may be lost before the page has stored all.
+    let params = encode(&json!({ "name": "evaluate_script", "arguments": { "function": fill } }));
+    let worker = seat.worker.clone();
+    let _ = within(TEST_TIMEOUT, seat.seat.call(Call::new("evaluate_script", params), worker)).await;
+    let lost = within(TEST_TIMEOUT, lost.wait_for(Option::is_some)).await.unwrap().clone().unwrap();
+    assert!(
+        matches!(&lost, Lost::HealthCheckFailed(why) if why.contains("24 MiB are allowed (pool.profile_bytes_max)")),
         "{lost}"
     );
     seat.seat.close().await;

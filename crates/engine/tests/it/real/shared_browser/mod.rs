@@ -5,6 +5,7 @@ mod broadcasts;
 mod clipboard;
 mod disk;
 mod history;
+mod limits;
 mod locks;
 mod network;
 mod overload;

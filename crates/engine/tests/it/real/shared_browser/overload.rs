@@ -153,7 +153,7 @@ async fn flooding_page_loses_its_tab() {
 #[tokio::test]
 async fn page_that_fills_the_gpu_process_ends_no_tab() {
     let browser = SharedBrowser::start_with(BrowserKind::HeadlessShell, |options| {
-        options.settings_mut().sessions.memory_bytes_max = Some(MEMORY_MAX);
+        options.pool.memory_bytes_max = Some(MEMORY_MAX);
     })
     .await;
     let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
@@ -212,7 +212,7 @@ async fn page_that_takes_too_much_memory_loses_its_tab() {
 
 async fn memory_is_bounded(kind: BrowserKind) {
     let browser = SharedBrowser::start_with(kind, |options| {
-        options.settings_mut().sessions.memory_bytes_max = Some(MEMORY_MAX);
+        options.pool.memory_bytes_max = Some(MEMORY_MAX);
     })
     .await;
     let mut hostile = browser.seat().await;
@@ -249,7 +249,7 @@ async fn stored_memory_goes_with_its_session() {
 
 async fn stored_memory_is_bounded(kind: BrowserKind) {
     let browser = SharedBrowser::start_with(kind, |options| {
-        options.settings_mut().sessions.memory_bytes_max = Some(MEMORY_MAX);
+        options.pool.memory_bytes_max = Some(MEMORY_MAX);
     })
     .await;
     let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
