@@ -1,5 +1,6 @@
 //! Ends pages whose frames and workers have too many long addresses. The browser copies each such address several times,
-//! tens of megabytes in all, and answers no session meanwhile.
+//! tens of megabytes in all, and answers no session meanwhile. Other messages of many megabytes, such as those of its console,
+//! cost it less for each byte, and count less.
 //!
 //! The bytes of long addresses are counted per context, and forgotten over time. All tabs of a context count together, and
 //! closing one subtracts nothing: a page can open and close tabs that each name a few. Beyond the limit, the proxy ends
@@ -24,6 +25,19 @@ const BYTES_MAX: usize = 32 << 20;
 /// How much is forgotten per second: little, since a busy browser names few addresses in a second. A session that lives for
 /// hours is not ended for an occasional long address.
 const BYTES_FORGOTTEN_PER_SECOND: usize = 128 << 10;
+
+/// From this length on a message that a page writes itself counts, such as one of its console. The engine gets much shorter
+/// ones only ([`super::answer_limit`], [`super::console_limit`]).
+const LONG_MESSAGE_BYTES: usize = 32 << 20;
+
+/// A long message counts as an address of this part of its length: 256 MiB of messages exceed the limit. The browser takes about
+/// a second for 150 MB of them.
+const LONG_MESSAGE_DIVISOR: usize = 8;
+
+/// Whether a message without a long address counts.
+pub(super) fn is_long_message(text: &str) -> bool {
+    text.len() >= LONG_MESSAGE_BYTES
+}
 
 /// A tab, or a worker that belongs to no tab.
 struct CountedPage {
@@ -95,6 +109,18 @@ impl AddressLimit {
         self.contexts.remove(context);
     }
 
+    /// A page has written a long message of this many bytes. Returns the calls that end pages of the context, if the context
+    /// exceeds its limit.
+    pub(super) fn count_long_message(
+        &mut self,
+        session: &str,
+        bytes: usize,
+        now: Instant,
+        ids: &mut OwnIds,
+    ) -> Vec<ProxyMessage> {
+        self.count_long_address(session, bytes / LONG_MESSAGE_DIVISOR, now, ids)
+    }
+
     /// An event of this many bytes names a long address of a frame or worker of a page. Returns the calls that end
     /// pages of the context, if the context exceeds its limit.
     pub(super) fn count_long_address(
@@ -123,7 +149,7 @@ impl AddressLimit {
             tracing::warn!(
                 context,
                 pages = ended_sessions.len(),
-                "frames and workers of a session have too many long addresses; greenroom ends the processes of its pages"
+                "pages of a session have too many long addresses or messages; greenroom ends their processes"
             );
         }
         let mut out = Vec::new();
@@ -262,6 +288,16 @@ mod tests {
         assert_eq!(fixture.ended("Q", 2 << 20), ["A", "P", "Q"]);
         fixture.attached("R", "page", "1", Some("t gone"));
         assert_eq!(fixture.ended("R", 2 << 20), ["B", "R"], "B may have opened it");
+    }
+
+    /// A page that writes messages of many megabytes is ended.
+    #[test]
+    fn page_with_long_messages_is_ended() {
+        for (bytes, ended_after) in [(100 << 20, Some(2)), (200 << 20, Some(1))] {
+            let mut fixture = AddressFixture::new();
+            let sent = |_| fixture.limit.count_long_message("A", bytes, fixture.now, &mut fixture.ids);
+            assert_eq!((0..100).map(sent).position(|ends| !ends.is_empty()), ended_after, "{bytes}");
+        }
     }
 
     /// A shared worker names long addresses: all tabs end, because any of them may have started it.

@@ -17,7 +17,7 @@ use super::message::{
 
 /// The longest value that a page may return to the engine: a title, a snapshot, a function's result. A snapshot of this length
 /// has about 120,000 elements; Node takes about 0.7 s for it. It takes longer for a text: about 0.1 s for each megabyte.
-const VALUE_BYTES_MAX: usize = 16 << 20;
+pub(super) const VALUE_BYTES_MAX: usize = 16 << 20;
 
 /// How many values a function in the page's world may return. Node takes about 4 microseconds for each, whatever its length.
 const VALUES_MAX: usize = 200_000;
@@ -31,7 +31,7 @@ const PICTURE_BYTES_MAX: usize = 48 << 20;
 const WORLDS_MAX: usize = 4_096;
 
 /// What an agent can do if a value is too long for the engine.
-const RETURN_LESS: &str =
+pub(super) const RETURN_LESS: &str =
     "Take a snapshot of a part of the page (`target`, or a smaller `depth`), or return less of the page";
 
 /// The limits of one connection's answers.
@@ -110,7 +110,7 @@ fn has_too_many_values(answer: &str) -> bool {
 }
 
 /// Whether the browser's answer carries a value of the page, and not a picture or a file.
-fn is_value(answer: &str) -> bool {
+pub(super) fn is_value(answer: &str) -> bool {
     let head = answer.get(..64).unwrap_or(answer);
     head.contains(r#""result":{"result":{"#)
 }

@@ -4,7 +4,7 @@
 //! [`rules`] judge the engine's calls, and keys that copy or paste go through the [`Clipboard`]. The browser's messages
 //! pass, except those about targets that are not the engine's ([`OwnContexts`]) or that do not answer ([`SilentTabs`]),
 //! calls of bound functions, console messages and requests without end ([`BindingLimit`], [`ConsoleLimit`],
-//! [`NetworkLimit`]), long texts ([`long_events`]) and long answers ([`AnswerLimit`]). [`AddressLimit`] ends pages with
+//! [`NetworkLimit`]), long texts ([`long_events`]) and long answers ([`AnswerLimit`], [`bounded_calls`]). [`AddressLimit`] ends pages with
 //! too many long addresses, and a script bounds their Web Locks ([`RealmLimits`]). [`DownloadLimit`] counts downloads,
 //! and stops them when they are too many or too large. [`own_frames`] removes greenroom's own functions from stacks.
 //! Answers to failed navigations pass after their error pages ([`FailedNavigations`]), and answers for crashed pages
@@ -16,9 +16,10 @@ use tokio::time::Instant;
 
 use super::{
     EngineRules, ProxyMessage, Targets,
-    address_limit::AddressLimit,
-    answer_limit::AnswerLimit,
+    address_limit::{self, AddressLimit},
+    answer_limit::{self, AnswerLimit},
     binding_limit::BindingLimit,
+    bounded_calls,
     clipboard::Clipboard,
     console_limit::ConsoleLimit,
     context_proxies::ContextProxies,
@@ -142,6 +143,9 @@ impl Filter {
         }
         let judged_call = match verdict {
             CallVerdict::Replace(params) => rewritten(id, call.session.as_deref(), method, params),
+            CallVerdict::Pass | CallVerdict::Refuse(_) if method == "Runtime.callFunctionOn" => {
+                bounded_calls::bounded(text).unwrap_or_else(|| text.clone())
+            }
             CallVerdict::Pass | CallVerdict::Refuse(_) => text.clone(),
         };
         let replacement = match &mut self.clipboard {
@@ -188,6 +192,13 @@ impl Filter {
                 return Err(ends);
             }
         }
+        // A page writes these itself: console messages, errors, calls of bound functions. It may upload as much as it likes.
+        if name.starts_with("Runtime.") || name.starts_with("Log.") {
+            let ends = self.count_long_message(&text, now);
+            if !ends.is_empty() {
+                return Err(ends);
+            }
+        }
         let text = long_events::shortened(name, text).ok_or_else(Vec::new)?;
         self.answers.on_event(name, &text);
         match name {
@@ -230,6 +241,15 @@ impl Filter {
         }
     }
 
+    /// Counts what a page has written. Returns the calls that end pages of its context if that is too much.
+    fn count_long_message(&mut self, text: &Text, now: Instant) -> Vec<ProxyMessage> {
+        if self.own_contexts.is_none() || !address_limit::is_long_message(text) {
+            return Vec::new();
+        }
+        let page = self.network.page_session(session_of(text).unwrap_or_default());
+        self.addresses.count_long_message(page, text.len(), now, &mut self.ids)
+    }
+
     /// Decides on a message of the browser that is not held.
     fn pass(&mut self, text: Text, now: Instant) -> Vec<ProxyMessage> {
         match kind(&text) {
@@ -251,7 +271,11 @@ impl Filter {
     fn pass_answer(&mut self, id: u32, text: Text, now: Instant) -> Vec<ProxyMessage> {
         let is_own = self.ids.contains(id);
         if !is_own && let Some(refused) = self.answers.refuse(id, &text) {
-            return vec![ProxyMessage::ToEngine(refused)];
+            let mut out = vec![ProxyMessage::ToEngine(refused)];
+            if answer_limit::is_value(&text) {
+                out.extend(self.count_long_message(&text, now));
+            }
+            return out;
         }
         let (Some(contexts), Some(clipboard)) = (&mut self.own_contexts, &mut self.clipboard) else {
             return if is_own { Vec::new() } else { self.pass_to_engine(text, now) };

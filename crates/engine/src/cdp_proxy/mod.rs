@@ -11,6 +11,7 @@
 mod address_limit;
 mod answer_limit;
 mod binding_limit;
+mod bounded_calls;
 mod clipboard;
 mod console_limit;
 mod context_proxies;

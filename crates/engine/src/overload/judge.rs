@@ -36,6 +36,18 @@ const SEND_WINDOW: Duration = Duration::from_millis(1_500);
 /// answers, so less than [`WORK_MAX`] of that work is attributed to it.
 const WORK_PER_SEND_TIME_MAX: u32 = 5;
 
+/// A single long message costs its sender's thread nothing, since the two processes share the memory, but the browser works
+/// for seconds to pass it on to a debugger's client. A browser has gained at least this much memory for one while it is at
+/// work, and for the largest picture a third less. The CDP proxy counts shorter messages itself.
+const LONG_MESSAGE_GROWTH: u64 = 384 << 20;
+
+/// The sender of a long message has used at least this much new memory meanwhile: it makes the message.
+const LONG_MESSAGE_BYTES: u64 = 256 << 20;
+
+/// How much of the browser's work is attributed to the sender of a long message: one second for each 100 MB that the browser
+/// has gained for it. Chromium takes half of that.
+const LONG_MESSAGE_BYTES_PER_MICRO: u64 = 100;
+
 /// How long after one page no other page is ended. The browser first has to clean up after the page, and to return its
 /// memory.
 const PAUSE_AFTER_END: Duration = Duration::from_secs(3);
@@ -91,6 +103,13 @@ pub(super) struct PageVerdict {
     pub(super) why: &'static str,
 }
 
+/// What a renderer had used at a measurement.
+pub(super) struct RendererSample {
+    renderer: Renderer,
+    /// How much of the browser's own memory was attributed to it.
+    browser_memory: u64,
+}
+
 #[derive(Default)]
 pub(super) struct Judge {
     /// The browser's work since the last measurement, while it owed an answer.
@@ -98,7 +117,7 @@ pub(super) struct Judge {
     /// How much of this work is attributed to which renderer, by measurement, within [`BURSTS_MAX`].
     work: VecDeque<(Instant, HashMap<ProcessId, Duration>)>,
     /// What the renderers had used at each measurement within [`SEND_WINDOW`], oldest first.
-    samples: VecDeque<(Instant, HashMap<ProcessId, Renderer>)>,
+    samples: VecDeque<(Instant, HashMap<ProcessId, RendererSample>)>,
     last_usage: Usage,
     memory: MemoryJudge,
     pause_until: Option<Instant>,
@@ -129,11 +148,15 @@ impl Judge {
         {
             self.samples.pop_front();
         }
-        self.attribute_work(now, &usage);
         let before = self.samples.front().map(|(_, before)| before);
         self.memory.attribute(before, &self.last_usage, &usage);
+        self.attribute_work(now, &usage);
         if !are_stopped {
-            let renderers = usage.renderers.iter().map(|renderer| (renderer.process, *renderer)).collect();
+            let sample = |renderer: &Renderer| {
+                let browser_memory = self.memory.attributed_to(renderer.process);
+                (renderer.process, RendererSample { renderer: *renderer, browser_memory })
+            };
+            let renderers = usage.renderers.iter().map(sample).collect();
             self.samples.push_back((now, renderers));
         }
         self.last_usage = usage;
@@ -143,17 +166,32 @@ impl Judge {
     fn attribute_work(&mut self, now: Instant, usage: &Usage) {
         let unanswered_work = std::mem::take(&mut self.unanswered_work);
         let Some((_, before)) = self.samples.front().filter(|_| !unanswered_work.is_zero()) else { return };
-        let send_time = |renderer: &Renderer| send_time_since(before, renderer);
-        let all: Duration = usage.renderers.iter().map(send_time).sum();
+        let explained = |renderer: &Renderer| {
+            let of_messages = send_time_since(before, renderer) * WORK_PER_SEND_TIME_MAX;
+            of_messages + self.long_message_work(before, renderer)
+        };
+        let all: Duration = usage.renderers.iter().map(explained).sum();
         let work = |renderer: &Renderer| {
-            let share = Duration::from_micros(proportion(
-                micros(unanswered_work),
-                micros(send_time(renderer)),
-                micros(all),
-            ));
-            (renderer.process, share.min(send_time(renderer) * WORK_PER_SEND_TIME_MAX))
+            let explained = explained(renderer);
+            let share =
+                Duration::from_micros(proportion(micros(unanswered_work), micros(explained), micros(all)));
+            (renderer.process, share.min(explained))
         };
         self.work.push_back((now, usage.renderers.iter().map(work).collect()));
+    }
+
+    /// The work that a long message of this renderer explains.
+    fn long_message_work(
+        &self,
+        before: &HashMap<ProcessId, RendererSample>,
+        renderer: &Renderer,
+    ) -> Duration {
+        let browser_memory_before = before.get(&renderer.process).map_or(0, |before| before.browser_memory);
+        let growth = self.memory.attributed_to(renderer.process).saturating_sub(browser_memory_before);
+        if growth < LONG_MESSAGE_GROWTH || bytes_touched_since(before, renderer) < LONG_MESSAGE_BYTES {
+            return Duration::ZERO;
+        }
+        Duration::from_micros(growth / LONG_MESSAGE_BYTES_PER_MICRO)
     }
 
     /// What to end now, if anything.
@@ -209,9 +247,17 @@ impl Judge {
 }
 
 /// The processor time that a renderer has spent on messages since an earlier measurement.
-pub(super) fn send_time_since(before: &HashMap<ProcessId, Renderer>, renderer: &Renderer) -> Duration {
-    let before = before.get(&renderer.process).map_or(Duration::ZERO, |before| before.io_thread_time);
-    renderer.io_thread_time.saturating_sub(before)
+pub(super) fn send_time_since(before: &HashMap<ProcessId, RendererSample>, renderer: &Renderer) -> Duration {
+    let before = before.get(&renderer.process);
+    renderer
+        .io_thread_time
+        .saturating_sub(before.map_or(Duration::ZERO, |before| before.renderer.io_thread_time))
+}
+
+/// How many bytes of memory a renderer has used for the first time since an earlier measurement.
+pub(super) fn bytes_touched_since(before: &HashMap<ProcessId, RendererSample>, renderer: &Renderer) -> u64 {
+    let before = before.get(&renderer.process);
+    renderer.bytes_ever_touched.saturating_sub(before.map_or(0, |before| before.renderer.bytes_ever_touched))
 }
 
 pub(super) fn micros(time: Duration) -> u64 {
@@ -344,6 +390,35 @@ pub(super) mod tests {
                 ended.extend(page_to_end(&mut judge, now).map(|verdict| verdict.process));
             }
             assert_eq!(ended.first(), are_stopped.then(|| process(2)).as_ref());
+        }
+    }
+
+    /// A page sends messages of hundreds of megabytes, for which its thread takes no time: it is ended, as soon as the browser
+    /// has owed answers for long enough. A page whose picture is taken, or that fills its own memory, is not.
+    #[test]
+    fn sender_of_long_messages_is_ended() {
+        for (growth, touched, is_ended) in [(500, 600, true), (280, 600, false), (500, 140, false)] {
+            let mut judge = Judge::default();
+            let start = Instant::now();
+            let mut ended = Vec::new();
+            for sample in 0..60_u32 {
+                let now = start + HALF * sample;
+                let messages = u64::from(sample / 12);
+                // The browser works for a second, and has the message meanwhile.
+                let is_at_work = sample % 12 > 9;
+                if is_at_work {
+                    judge.add_unanswered_work(ms(450));
+                }
+                let kept = if is_at_work { growth } else { 0 };
+                let used = touched * (messages + u64::from(sample % 12 > 8));
+                let mut seen = usage(&[(1, 0, 50), (2, used, 50)], 50 + kept);
+                seen.renderers[0].io_thread_time = ms(u64::from(sample));
+                seen.renderers[1].io_thread_time = Duration::ZERO;
+                judge.record_usage(now, seen, is_at_work);
+                ended.extend(page_to_end(&mut judge, now));
+            }
+            let verdict = PageVerdict { process: process(2), why: KEPT_BUSY };
+            assert_eq!(ended.first(), is_ended.then_some(&verdict), "{growth} MiB, {touched} MiB");
         }
     }
 

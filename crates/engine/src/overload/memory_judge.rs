@@ -10,7 +10,9 @@ use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    judge::{Decision, PageVerdict, micros, proportion, send_time_since},
+    judge::{
+        Decision, PageVerdict, RendererSample, bytes_touched_since, micros, proportion, send_time_since,
+    },
     memory_attribution::MemoryAttribution,
     usage::{ProcessId, Renderer, Usage},
 };
@@ -61,7 +63,7 @@ impl MemoryJudge {
     /// the renderers had used when the time window began.
     pub(super) fn attribute(
         &mut self,
-        before: Option<&HashMap<ProcessId, Renderer>>,
+        before: Option<&HashMap<ProcessId, RendererSample>>,
         last_usage: &Usage,
         usage: &Usage,
     ) {
@@ -74,10 +76,7 @@ impl MemoryJudge {
             return self.browser_memory.subtract(old - new);
         }
         let Some(before) = before else { return };
-        let allocated = |renderer: &Renderer| {
-            let before = before.get(&renderer.process).map_or(0, |before| before.bytes_ever_touched);
-            renderer.bytes_ever_touched.saturating_sub(before)
-        };
+        let allocated = |renderer: &Renderer| bytes_touched_since(before, renderer);
         let send_time = |renderer: &Renderer| micros(send_time_since(before, renderer));
         let all_allocated: u64 = usage.renderers.iter().map(allocated).sum();
         let all_send_time: u64 = usage.renderers.iter().map(send_time).sum();
@@ -89,6 +88,11 @@ impl MemoryJudge {
             let kept = explained(renderer) + proportion(unexplained, send_time(renderer), all_send_time);
             self.browser_memory.add(renderer.process, kept);
         }
+    }
+
+    /// How much of the browser's own memory is attributed to a renderer.
+    pub(super) fn attributed_to(&self, process: ProcessId) -> u64 {
+        self.browser_memory.attributed_to(process)
     }
 
     /// The process to end now, if there is one. All processes of the browser together may take this much memory.

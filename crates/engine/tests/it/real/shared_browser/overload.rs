@@ -13,6 +13,10 @@ const ADDRESSES: &str = "() => { let count = 0; setInterval(() => {
     for (let i = 0; i < 2000; i++) history.pushState(null, '', '?' + count++);
 }, 0); }";
 
+/// Writes console messages of 150 MB without end. The browser answers no session for about a second for each.
+const LONG_MESSAGES: &str =
+    "() => { let count = 0; setInterval(() => console.log('c'.repeat(15e7) + count++), 100); }";
+
 /// Keeps blobs of 8 MiB in the browser's own process, no more than 480 MiB in all.
 const BLOBS: &str = "() => { window.blobs = []; const more = setInterval(() => {
     blobs.push(new Blob([new Uint8Array(8 << 20).fill(blobs.length)]));
@@ -198,6 +202,19 @@ async fn page_that_draws_too_much_is_slowed_or_ended() {
     }
     assert_eq!(hostile.evaluate("() => document.title").await, json!("again"));
     assert_eq!((hostile.seat.take_crashes(), neighbour.seat.take_crashes()), (Vec::new(), Vec::new()));
+    assert_eq!(*browser.instance.lost().borrow(), None);
+    browser.end_with([hostile, neighbour]).await;
+}
+
+/// A page that writes messages of hundreds of megabytes again and again loses its tab; a neighbour's page goes on.
+#[tokio::test]
+async fn page_with_long_messages_loses_its_tab() {
+    let browser = SharedBrowser::start(BrowserKind::HeadlessShell).await;
+    let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
+    hostile.reply("browser_evaluate", json!({ "function": LONG_MESSAGES })).await;
+    hostile.crash().await;
+    assert_eq!(neighbour.evaluate("() => document.title").await, json!("neighbour"));
+    assert_eq!(neighbour.seat.take_crashes(), []);
     assert_eq!(*browser.instance.lost().borrow(), None);
     browser.end_with([hostile, neighbour]).await;
 }

@@ -99,6 +99,42 @@ async fn large_snapshots_are_taken() {
     browser.end_with([large, neighbour]).await;
 }
 
+/// Results and errors of hundreds of megabytes, which Chromium would drop without an answer, fail at once with a hint.
+/// The session goes on.
+#[tokio::test]
+async fn endless_results_fail_at_once() {
+    let browser = SharedBrowser::start(BrowserKind::HeadlessShell).await;
+    let (mut hostile, mut neighbour) = browser.hostile_and_neighbour().await;
+    for function in [
+        "() => { throw new Error('c'.repeat(2e8)) }",
+        "async () => { throw new Error('c'.repeat(2e8)) }",
+        "() => { throw 'c'.repeat(3e8) }",
+        "() => 'c'.repeat(3e8)",
+        "() => ({ a: [{ b: 'c'.repeat(3e8) }] })",
+    ] {
+        let failed = hostile.reply("browser_evaluate", json!({ "function": function })).await;
+        let is_refused = failed.is_failure() && text(&failed).contains("is too long: more than");
+        assert!(is_refused, "{function}: {:.300}", text(&failed));
+    }
+    // 200 names of 2 MB each, of a page of 2 MB.
+    let names = "() => {
+        const ids = Array.from({ length: 2000 }, (_, i) => 'p' + i);
+        document.body.innerHTML = ids.map(id => `<p id=${id}>${'y'.repeat(1000)}</p>`).join('')
+            + `<button aria-labelledby=\"${ids.join(' ')}\">b</button>`.repeat(200);
+    }";
+    hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;
+    hostile.evaluate(names).await;
+    let failed = hostile.reply("browser_snapshot", json!({})).await;
+    assert!(
+        failed.is_failure() && text(&failed).contains("Take a snapshot of a part"),
+        "{:.300}",
+        text(&failed)
+    );
+    assert_eq!(hostile.evaluate("() => document.title").await, "hostile");
+    assert_eq!(neighbour.evaluate("() => document.title").await, "neighbour");
+    browser.end_with([hostile, neighbour]).await;
+}
+
 /// Fills the page with buttons, whose labels `label` gives for each number `i`.
 fn buttons(count: u32, label: &str) -> String {
     format!(
