@@ -138,7 +138,15 @@ fn site_of(uri: &Uri) -> Result<(String, Option<u16>), NotCarried> {
     if uri.scheme() != Some(&Scheme::HTTP) {
         return Err(NotCarried::NotForProxy("only http:// is carried in the open; use CONNECT for the rest"));
     }
-    Ok((host, uri.port_u16()))
+    // For a port that is no number up to 65535 the parser says that there is none.
+    let has_port = uri.authority().is_some_and(|authority| {
+        let after_host = authority.as_str().rsplit_once(&*host).map_or("", |(_, after)| after);
+        !after_host.trim_start_matches([']', ':']).is_empty()
+    });
+    match (uri.port_u16(), has_port) {
+        (None, true) => Err(NotCarried::NotForProxy("the request's port is not one: it must be 1 to 65535")),
+        (port, _) => Ok((host, port)),
+    }
 }
 
 /// Writes the request line that the next hop expects: origin form for a site, absolute form for an upstream
@@ -219,5 +227,30 @@ impl hyper::body::Body for SiteBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A port beyond 65535 is refused; it is not read as port 80.
+    #[test]
+    fn ports_are_read_or_refused() {
+        for (uri, expected) in [
+            ("http://a.test/", Some(("a.test", None))),
+            ("http://a.test:/", Some(("a.test", None))),
+            ("http://user:secret@a.test:81/80:1", Some(("a.test", Some(81)))),
+            ("http://a.test:65535/", Some(("a.test", Some(65_535)))),
+            ("http://[::1]/", Some(("[::1]", None))),
+            ("http://[::1]:81/", Some(("[::1]", Some(81)))),
+            ("http://a.test:65536/", None),
+            ("http://a.test:99999/", None),
+            ("http://[::1]:4294967376/", None),
+        ] {
+            let site = site_of(&uri.parse().unwrap()).ok();
+            let expected = expected.map(|(host, port)| (host.to_owned(), port));
+            assert_eq!(site, expected, "{uri}");
+        }
     }
 }

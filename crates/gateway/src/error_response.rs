@@ -461,6 +461,7 @@ pub(crate) fn unroutable(error: Unroutable) -> Result<ErrorResponse, RpcError> {
         Unroutable::InstanceType => Ok(ErrorResponse::new("no_such_instance", error.to_string())),
         Unroutable::BrowserType => Ok(ErrorResponse::new("browser_index", error.to_string())),
         Unroutable::Wants(InvalidOption::Page(error)) => Ok(error.into()),
+        Unroutable::MoreToolsInItself => Ok(ErrorResponse::new("invalid_arguments", error.to_string())),
         Unroutable::Wants(unwanted) => Ok(ErrorResponse::new("invalid_arguments", unwanted.to_string())),
     }
 }

@@ -47,6 +47,10 @@ pub(crate) enum Unroutable {
     InstanceType,
     #[error("`browserIndex` must be the index or the label of a browser")]
     BrowserType,
+    #[error(
+        "`more_tools` cannot run itself: name the other tool in `tool`, and give its parameters in `arguments`"
+    )]
+    MoreToolsInItself,
     #[error(transparent)]
     Wants(#[from] InvalidOption),
 }

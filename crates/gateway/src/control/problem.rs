@@ -5,7 +5,7 @@ use axum::{
     http::{StatusCode, Uri},
     response::{IntoResponse, Response},
 };
-use greenroom_core::record::Unreadable;
+use greenroom_core::{excerpt::echoed, record::Unreadable};
 use greenroom_fleet::FleetError;
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ impl ControlProblem {
     }
 
     pub(super) fn no_session(key: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "no_session", format!("no such session: `{key}`"))
+        Self::new(StatusCode::NOT_FOUND, "no_session", format!("no such session: `{}`", echoed(key)))
             .hint("GET /control/sessions lists them with their keys")
     }
 
@@ -46,7 +46,7 @@ impl ControlProblem {
         Self::new(
             StatusCode::NOT_FOUND,
             "no_session",
-            format!("there are no records of this session: `{name}`"),
+            format!("there are no records of this session: `{}`", echoed(name)),
         )
         .hint("a session is kept from its first call on, until it is older than `records.max_age`")
     }
@@ -67,7 +67,11 @@ impl ControlProblem {
 
 /// The answer to an unknown path. The caller sets it as the fallback once it has merged these routes with others.
 pub async fn fallback(uri: Uri) -> ControlProblem {
-    ControlProblem::new(StatusCode::NOT_FOUND, "no_route", format!("nothing is served at `{}`", uri.path()))
+    ControlProblem::new(
+        StatusCode::NOT_FOUND,
+        "no_route",
+        format!("nothing is served at `{}`", echoed(uri.path())),
+    )
 }
 
 impl From<FleetError> for ControlProblem {
@@ -91,5 +95,23 @@ impl IntoResponse for ControlProblem {
         }
         let error = ControlProblemBody { code: self.code.to_owned(), message: self.message, hint: self.hint };
         (self.status, Json(ErrorEnvelope { error })).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An error repeats the beginning of a name alone.
+    #[test]
+    fn long_names_are_cut() {
+        let name = "x".repeat(60_000);
+        for problem in [ControlProblem::no_session(&name), ControlProblem::no_kept_session(&name)] {
+            assert!(
+                problem.message.len() < 400 && problem.message.contains("60000 bytes"),
+                "{}",
+                problem.message
+            );
+        }
     }
 }

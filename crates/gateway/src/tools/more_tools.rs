@@ -45,6 +45,9 @@ pub(crate) fn inner_call(request: &CallRequest) -> Option<Result<CallRequest, Un
     }
     let outer = Fields::open(request.arguments()?).ok()?;
     let tool: String = outer.read("tool").ok()??;
+    if tool == NAME {
+        return Some(Err(Unroutable::MoreToolsInItself));
+    }
     let mut arguments = outer.read::<Fields>("arguments").ok()??;
     if let (Some(session), None) = (outer.get(SESSION_ID), arguments.get(SESSION_ID)) {
         arguments.set(SESSION_ID, session.to_owned());
@@ -58,6 +61,11 @@ pub(crate) fn inner_call(request: &CallRequest) -> Option<Result<CallRequest, Un
 /// The names of the tools that are not listed, or the definition of one.
 async fn describe(context: ToolContext<'_>) -> Result<ToolOutput, ErrorResponse> {
     let Arguments { tool } = context.arguments()?;
+    if tool.as_deref() == Some(NAME) {
+        let mut output = ToolOutput::text(Unroutable::MoreToolsInItself.to_string());
+        output.failed = true;
+        return Ok(output);
+    }
     let gateway = context.gateway;
     let listed = gateway.catalog.list().await?;
     let allowed = listed.iter().filter(|(name, _)| gateway.policy.shows(context.owner(), name));
@@ -121,6 +129,10 @@ mod tests {
         ] {
             assert_eq!(inner(&described), None);
         }
+        let nested = json!({ "tool": NAME, "arguments": { "tool": "t", "arguments": {} } });
+        let nested = CallRequest::from_parts(NAME, Some(greenroom_core::raw::encode(&nested)), None).unwrap();
+        let error = inner_call(&nested).unwrap().unwrap_err();
+        assert!(error.to_string().contains("cannot run itself"), "{error}");
         let outer = json!({ "tool": "t", "arguments": {} });
         let outer = CallRequest::from_parts(NAME, Some(greenroom_core::raw::encode(&outer)), None).unwrap();
         let outer = outer.in_session(SessionId::new("s").unwrap(), Some(ResponseMode::Diff));

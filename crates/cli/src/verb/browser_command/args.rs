@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use greenroom_core::{
-    Raw,
+    Fields, Raw,
     port::{BrowserCommand, FieldInput},
     raw,
     settings::SESSION_VARIABLE,
@@ -325,9 +325,24 @@ impl TryFrom<TabsArgs> for CommandRequest {
 impl TryFrom<CallArgs> for CommandRequest {
     type Error = CliError;
 
-    fn try_from(CallArgs { tool, arguments: given, options }: CallArgs) -> Result<Self, CliError> {
-        let call = WantedCall { command: None, tool: Some(tool), arguments: Some(arguments(&given)?) };
+    fn try_from(CallArgs { tool, arguments: given, mut options }: CallArgs) -> Result<Self, CliError> {
+        let arguments = arguments(&given)?;
+        options.session = session_of_call(options.session, &arguments)?;
+        let call = WantedCall { command: None, tool: Some(tool), arguments: Some(arguments) };
         Ok(Self { options, call, picture: None, starts_server: true })
+    }
+}
+
+/// The session of a call whose arguments may name one, too. A `sessionId` that is not text is refused by the server.
+fn session_of_call(option: Option<String>, arguments: &Raw) -> Result<Option<String>, CliError> {
+    let fields = Fields::open(arguments).ok();
+    let argument: Option<String> = fields.and_then(|fields| fields.read("sessionId").ok()?);
+    match (option, argument) {
+        (Some(option), Some(argument)) if option != argument => {
+            Err(CliError::usage(format!("two sessions are named: `{option}` and `sessionId={argument}`"))
+                .hint("leave out one of them"))
+        }
+        (option, argument) => Ok(option.or(argument)),
     }
 }
 
@@ -347,15 +362,18 @@ fn target(given: &str) -> String {
     given.strip_prefix('@').unwrap_or(given).to_owned()
 }
 
-/// The schemes of addresses without a host; no `//` follows them.
-const SCHEMES_WITHOUT_HOST: [&str; 5] = ["about:", "data:", "blob:", "javascript:", "view-source:"];
+/// The schemes of addresses without a host; no `//` follows them. The server refuses most of them, by name. A host `file` may
+/// have a port.
+const SCHEMES_WITHOUT_HOST: [&str; 6] = ["about:", "data:", "blob:", "javascript:", "view-source:", "file:/"];
 
 /// The address with its scheme.
 fn url(given: &str) -> Result<String, CliError> {
     let given = given.trim();
     let is_scheme = |word: &str| word.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-');
     let has_scheme = given.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme));
-    if has_scheme || SCHEMES_WITHOUT_HOST.iter().any(|scheme| given.starts_with(scheme)) {
+    let begins_with =
+        |scheme: &str| given.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    if has_scheme || SCHEMES_WITHOUT_HOST.iter().any(|scheme| begins_with(scheme)) {
         return Ok(given.to_owned());
     }
     if given.is_empty() || given.starts_with(['/', '.', '?', '#']) {

@@ -20,6 +20,9 @@ fn address_without_a_scheme_gets_one() {
         ("[2001:db8::1]/", "https://[2001:db8::1]/"),
         ("localhost.example.com", "https://localhost.example.com"),
         ("about:blank", "about:blank"),
+        ("About:Blank", "About:Blank"),
+        ("FiLe:/etc/hosts", "FiLe:/etc/hosts"),
+        ("file:8080/x", "https://file:8080/x"),
         ("data:text/html,x", "data:text/html,x"),
     ] {
         assert_eq!(url(given).unwrap(), expected);
@@ -74,4 +77,21 @@ fn wait_times_are_limited() {
     for wrong in ["-1", "x", "1e9", "NaN", "601"] {
         assert!(seconds(wrong).is_err(), "{wrong}");
     }
+}
+
+/// `call` runs in the session that its arguments name; a second name is refused, unless it is the same.
+#[test]
+fn session_of_call_is_named_once() {
+    let session = |option: Option<&str>, arguments: &[&str]| {
+        let options = CallOptions { session: option.map(ToOwned::to_owned), ..CallOptions::default() };
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let request = CommandRequest::try_from(CallArgs { tool: "t".to_owned(), arguments, options });
+        request.map(|request| request.options.session)
+    };
+    assert_eq!(session(None, &["a=1"]).unwrap(), None);
+    assert_eq!(session(Some("a"), &["a=1"]).unwrap().as_deref(), Some("a"));
+    assert_eq!(session(None, &["sessionId=b"]).unwrap().as_deref(), Some("b"));
+    assert_eq!(session(Some("b"), &[r#"{"sessionId": "b"}"#]).unwrap().as_deref(), Some("b"));
+    let error = session(Some("a"), &["sessionId=b"]).unwrap_err();
+    assert!(error.to_string().contains("two sessions are named: `a` and `sessionId=b`"), "{error}");
 }
