@@ -256,6 +256,8 @@ fn systemd_unit_is_valid() {
     }
     assert!(values["ExecStart"].ends_with("/greenroom serve --listen 127.0.0.1:34501"));
     assert_eq!(values["NoNewPrivileges"], "yes");
+    // greenroom makes cgroups only with all of these.
+    assert_eq!(values["Delegate"], "memory cpu pids");
     for never in ["RestrictNamespaces", "MemoryDenyWriteExecute", "PrivateUsers", "User"] {
         assert!(!values.contains_key(never), "{never}");
     }
