@@ -168,6 +168,35 @@ fn working_directory_file_is_merged_over_the_users() {
     assert_eq!(resolved.settings.tools.deny, ["x"]);
 }
 
+/// Limits of a browser that no browser could run with, or that no machine has, are refused, and the setting is named.
+#[test]
+fn absurd_limits_are_refused() {
+    for (name, value) in [
+        ("memory_bytes_max", "'1MiB'"),
+        ("memory_bytes_max", "'off'"),
+        ("memory_bytes_max", "-1"),
+        ("cpu_cores_max", "0"),
+        ("cpu_cores_max", "'1000000'"),
+        ("processes_max", "1"),
+        ("processes_max", "100000"),
+        ("open_files_max", "3"),
+        ("open_files_max", "'auto'"),
+        ("profile_bytes_max", "'1KiB'"),
+        ("profile_bytes_max", "99999999999999999"),
+    ] {
+        for text in [
+            format!("[pool]\n{name} = {value}"),
+            format!("[pools.A]\ninstances = 1\nis_default = true\n{name} = {value}"),
+        ] {
+            let found = problems(&Sources { files: file(&text, true), ..sources() });
+            assert!(
+                found.len() == 1 && found[0].contains(name) && found[0].contains("expected"),
+                "{text}: {found:?}"
+            );
+        }
+    }
+}
+
 /// No file that merely lies in the working directory can name a program, move the data or allow unsafe tools.
 #[test]
 fn working_directory_files_cannot_set_guarded_settings() {
