@@ -4,6 +4,7 @@
 //! Nothing here does I/O or spawns a task, so tests of this crate need no clock, process or socket.
 
 pub mod api_key;
+pub mod audit;
 pub mod backoff;
 pub mod excerpt;
 pub mod file_uri;

@@ -10,10 +10,11 @@
 //! - Every read is by owner. Records of another owner look as if they did not exist.
 //! - Several processes may use one data folder at once.
 //!
-//! API keys are in a file of their own ([`key_file`]).
+//! API keys are in a file of their own ([`key_file`]). [`AuditLog`] implements the port [`greenroom_core::audit::Audit`] with a file of its own.
 //!
 //! Only `sqlite` knows which database there is: another one needs a writer and readers of its own, behind the same queue.
 
+mod audit;
 pub mod backup;
 mod blob_files;
 pub mod key_file;
@@ -26,6 +27,7 @@ mod shared;
 mod sqlite;
 mod store;
 
+pub use audit::{AuditLog, AuditReader, AuditSettings, AuditText};
 pub use key_file::{KeyFile, KeyFileError};
 pub use retention::Removed;
 pub use settings::StoreSettings;

@@ -8,6 +8,7 @@
     reason = "a test starts itself again as another process, and fails by panicking"
 )]
 
+mod audit;
 mod backup;
 mod big;
 mod blobs;
