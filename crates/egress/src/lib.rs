@@ -32,7 +32,7 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use greenroom_core::{
     network::{NetworkPolicy, OwnPorts, PolicyLayers},
-    port::{Egress, EgressPort, PortUser, RefusalSink, RefusedConnection},
+    port::{Egress, EgressPort, RefusalReport, RefusalSink},
 };
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -51,6 +51,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a proxy is made with. [`ProxyOptions::new`] has the usual parts.
 pub struct ProxyOptions {
+    /// The pool whose browsers use the proxy, for reports of refusals.
+    pub pool: Option<Arc<str>>,
     /// The proxy asks anew for every connection, so ports may come and go while it runs.
     pub own_ports: Arc<dyn OwnPorts>,
     /// What every connection must pass, whatever its session permits.
@@ -71,6 +73,7 @@ impl ProxyOptions {
     /// A proxy with the system's resolver and network, which permits all but what no policy permits.
     pub fn new(own_ports: Arc<dyn OwnPorts>) -> Self {
         Self {
+            pool: None,
             own_ports,
             policy: NetworkPolicy::OPEN,
             upstream: None,
@@ -87,7 +90,7 @@ impl ProxyOptions {
 struct NoSink;
 
 impl RefusalSink for NoSink {
-    fn refused(&self, _: Option<&PortUser>, _: &RefusedConnection) {}
+    fn refused(&self, _: RefusalReport<'_>) {}
 }
 
 /// A running proxy. Dropping it ends all its ports, their connections and tunnels, soon; [`Proxy::shutdown`] returns
@@ -100,6 +103,7 @@ pub struct Proxy {
 
 /// What all ports of a proxy share.
 pub(crate) struct Shared {
+    pool: Option<Arc<str>>,
     dialer: Dialer,
     policy: PolicyLayers,
     permits: SharedPermits,
@@ -116,6 +120,7 @@ impl Proxy {
     pub async fn start(options: ProxyOptions) -> io::Result<Self> {
         let gate = Gate::new(options.own_ports, ThisMachine);
         let shared = Arc::new(Shared {
+            pool: options.pool,
             dialer: Dialer::new(
                 gate,
                 options.upstream,

@@ -9,7 +9,7 @@ use std::{io, net::SocketAddr, sync::Arc};
 
 use greenroom_core::{
     network::{Blocked, PolicyLayers},
-    port::{EgressPort, PortUser, Refusals, RefusedConnection},
+    port::{EgressPort, PortUser, RefusalReport, Refusals, RefusedConnection},
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -61,11 +61,14 @@ impl PortState {
         // A page chooses the name, and some names need no name server that would refuse a longer one.
         let host = host.chars().take(HOST_CHARS_MAX).collect();
         let refusal = RefusedConnection { host, port, reason: reason.clone() };
-        // A page can repeat a request without end; the sink learns of a target once.
-        if self.refusals.lock().add(&refusal) {
-            let user = self.assigned.lock().0.clone();
-            self.shared.sink.refused(user.as_ref(), &refusal);
-        }
+        let is_new = self.refusals.lock().add(&refusal);
+        let user = self.assigned.lock().0.clone();
+        self.shared.sink.refused(RefusalReport {
+            pool: self.shared.pool.as_deref(),
+            user: user.as_ref(),
+            refused: &refusal,
+            is_new,
+        });
     }
 }
 

@@ -42,7 +42,7 @@ mod tools;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use greenroom_core::{Policy, settings::Scope};
+use greenroom_core::{Policy, audit::Audit, settings::Scope};
 use greenroom_fleet::{Fleet, Readiness};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::task::TaskTracker;
@@ -79,6 +79,8 @@ pub struct Gateway {
     pub suspended_calls: SuspendedCalls,
     pub metrics: Arc<Metrics>,
     pub recall: Recall,
+    /// The audit log; `None` if this process could not start it.
+    pub audit: Option<Arc<dyn Audit>>,
     /// Calls that are not answered yet.
     pub answering: TaskTracker,
     /// Counts the commands of the command line.

@@ -31,6 +31,7 @@ pub struct Metrics {
     pools: PoolMetrics,
     instances: InstanceMetrics,
     browsers: BrowserMetrics,
+    network_refusals: Family<NetworkRefusalLabels, Counter>,
 }
 
 /// Metrics of the whole process.
@@ -42,6 +43,7 @@ struct ProcessGauges {
     waiting: Gauge,
     spares: Gauge,
     clients: Gauge,
+    audit_lost: Gauge,
 }
 
 /// Metrics of each pool.
@@ -91,6 +93,12 @@ struct RefusalLabels {
     reason: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NetworkRefusalLabels {
+    pool: String,
+    rule: &'static str,
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("greenroom");
@@ -109,7 +117,10 @@ impl Default for Metrics {
         let pools = PoolMetrics::new(&mut registry);
         let instances = InstanceMetrics::new(&mut registry);
         let browsers = BrowserMetrics::new(&mut registry);
-        Self { registry, calls, seconds, totals, pools, instances, browsers }
+        let network_refusals = Family::default();
+        let help = "Connections of browsers that the network policy refused";
+        registry.register("network_refusals", help, network_refusals.clone());
+        Self { registry, calls, seconds, totals, pools, instances, browsers, network_refusals }
     }
 }
 
@@ -139,16 +150,29 @@ impl Metrics {
         self.instances.calls.get_or_create(&InstanceCallLabels { pool, instance, outcome }).inc();
     }
 
+    /// Counts a connection that the network policy refused. The rule is the word for its kind: a page chooses the target.
+    pub fn network_refused(&self, pool: &str, rule: &'static str) {
+        self.network_refusals.get_or_create(&NetworkRefusalLabels { pool: pool.to_owned(), rule }).inc();
+    }
+
     /// Removes the metrics of an attached browser that was detached.
     pub(crate) fn forget_browser(&self, index: u32) {
         self.browsers.forget(index);
     }
 
     /// All metrics as text.
-    pub fn text(&self, fleet: &Fleet, clients: usize) -> String {
+    pub fn text(&self, fleet: &Fleet, clients: usize, audit_lost: u64) -> String {
         let pools = fleet.pools();
-        let ProcessGauges { sessions, instances, slots, leased, waiting, spares, clients: http_clients } =
-            &self.totals;
+        let ProcessGauges {
+            sessions,
+            instances,
+            slots,
+            leased,
+            waiting,
+            spares,
+            clients: http_clients,
+            audit_lost: lost,
+        } = &self.totals;
         let sum = |figure: fn(&PoolStatus) -> usize| pools.iter().map(figure).sum();
         set(sessions, fleet.list_all().len());
         set(instances, sum(|pool| pool.instances.len()));
@@ -157,6 +181,7 @@ impl Metrics {
         set(waiting, sum(|pool| pool.waiting));
         set(spares, sum(|pool| pool.spares));
         set(http_clients, clients);
+        set(lost, usize::try_from(audit_lost).unwrap_or(usize::MAX));
         self.update_gauges(&pools);
         self.browsers.update_gauges(&fleet.browsers());
         let mut text = String::new();
@@ -200,6 +225,7 @@ impl ProcessGauges {
             waiting: gauge("waiting", "Callers that wait for a slot"),
             spares: gauge("spares", "Open browsers that wait for a session"),
             clients: gauge("http_clients", "HTTP clients with a handshake"),
+            audit_lost: gauge("audit_events_lost", "Events without a line in the audit log"),
         }
     }
 }

@@ -114,6 +114,7 @@ pub(crate) fn gateway(pools: &[TestPool], scope: Scope, idle_timeout: Duration) 
         folder: PathBuf::from("/"),
         suspended_calls: crate::SuspendedCalls::default(),
         metrics,
+        audit: None,
         recall: Recall::none(),
         answering: tokio_util::task::TaskTracker::new(),
         commands: tokio::sync::watch::Sender::default(),

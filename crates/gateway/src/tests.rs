@@ -267,7 +267,7 @@ async fn pools_are_counted() {
     client.fails("t", json!({"browser_pool": "INVENTED"})).await;
     let commands = json!([{"tool": "t"}, {"tool": "t"}]);
     client.call("browser_execute_bulk", json!({"commands": commands, "browser_pool": "FIREFOX"})).await;
-    let text = client.gateway.metrics.text(&client.gateway.fleet, 0);
+    let text = client.gateway.metrics.text(&client.gateway.fleet, 0, 0);
     for line in [
         r#"greenroom_pool_calls_total{pool="CHROMIUM",instance="1",outcome="ok"} 1"#,
         r#"greenroom_pool_calls_total{pool="CHROMIUM",instance="1",outcome="error"} 1"#,

@@ -67,7 +67,7 @@ impl Engines {
             attach,
             profile: profile(settings, name, pool, id),
         };
-        let egress = self.egress.find(settings, pool);
+        let egress = self.egress.find(settings, name, pool);
         let base = EngineBase {
             options: Arc::new(options),
             launcher: self.launcher.clone(),

@@ -3,6 +3,7 @@
 //! that leaves nothing behind. `verb/serve.rs` and `verb/mcp.rs` own the app and add their fronts.
 
 mod attacher;
+pub mod audit;
 mod declared;
 mod engines;
 mod pool_settings;
@@ -20,6 +21,7 @@ use std::{
 use anyhow::Context;
 use greenroom_core::{
     Policy, Records,
+    audit::Audit,
     port::RefusalSink,
     settings::{AutoOnOff, Settings},
 };
@@ -34,11 +36,14 @@ use greenroom_gateway::{
     AttachPolicy, Catalog, FleetWatcher, Gateway, Recall,
     control::{self, Control, ProcessIdentity, ProcessKind, RecentLog},
 };
-use greenroom_store::Store;
+use greenroom_store::{AuditLog, Store};
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use self::{attacher::Attacher, declared::DeclaredBrowsers, engines::Engines, proxies::Proxies};
+use self::{
+    attacher::Attacher, declared::DeclaredBrowsers, engines::Engines, proxies::Proxies,
+    refusals::ReportedRefusals,
+};
 use crate::{
     config::ProcessEnv,
     control::{ControlServer, NETWORK_FILE},
@@ -66,6 +71,7 @@ pub struct App {
     run: Arc<RunFolder>,
     /// The store of call records, if they are kept.
     store: Option<Arc<Store>>,
+    audit_log: Option<Arc<AuditLog>>,
     data_folder: PathBuf,
     /// Its network policies, as [`crate::join::network_text`] writes them.
     network: String,
@@ -94,7 +100,11 @@ impl App {
             }
         };
         let ports = Ports::new(&run);
-        let sink: Arc<dyn RefusalSink> = Arc::new(refusals::LoggedRefusals);
+        let metrics = Arc::new(greenroom_gateway::Metrics::default());
+        let audit_log = audit::start(settings);
+        let audit = audit_log.clone().map(|log| -> Arc<dyn Audit> { log });
+        let sink: Arc<dyn RefusalSink> =
+            Arc::new(ReportedRefusals { audit: audit.clone(), metrics: metrics.clone() });
         let proxies = Proxies::start(settings, &ports, &sink).await?;
         let engines = Engines {
             launcher: launcher.clone(),
@@ -115,7 +125,6 @@ impl App {
         let policy = policy(settings, &catalog)?;
         let pools = pool_settings::settings(kind, settings, &engines);
         let starts_browsers_eagerly = kind == ProcessKind::Server || pools.iter().any(|pool| pool.warm > 0);
-        let metrics = Arc::new(greenroom_gateway::Metrics::default());
         let fleet_settings = FleetSettings {
             pools,
             starts_max: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
@@ -140,6 +149,7 @@ impl App {
             folder: env.working_dir.clone(),
             suspended_calls: greenroom_gateway::SuspendedCalls::default(),
             metrics,
+            audit,
             answering: tokio_util::task::TaskTracker::new(),
             commands: tokio::sync::watch::Sender::default(),
             recall: Recall {
@@ -176,6 +186,7 @@ impl App {
             ports,
             run,
             store,
+            audit_log,
             data_folder,
             network: join::network_text(settings),
             _sleep_watch,
@@ -274,7 +285,7 @@ impl App {
     /// Ends every session and every browser, waits for the fronts to end, then ends the rest. The control socket ends last,
     /// so that its clients can follow the shutdown.
     pub async fn shut_down(self, fronts: impl Future<Output = ()>) {
-        let Self { gateway, launcher, proxies, run, store, control, .. } = self;
+        let Self { gateway, launcher, proxies, run, store, audit_log, control, .. } = self;
         let orderly = async {
             // Together: a front may wait for a session to end, and the fleet ends the sessions.
             tokio::join!(gateway.fleet.shutdown(), fronts);
@@ -284,6 +295,10 @@ impl App {
             }
             launcher.all_ended().await;
             proxies.shutdown().await;
+            if let Some(audit_log) = &audit_log {
+                // Only now has the last browser's last connection ended.
+                audit_log.close().await;
+            }
         };
         if timeout(SHUTDOWN_TIMEOUT, orderly).await.is_err() {
             tracing::warn!("the shutdown took too long; killing the processes that are left");

@@ -13,7 +13,7 @@ use greenroom_gateway::{InstructionFacts, PoolAnswers, ToolSource, control::Proc
 use super::engines::Engines;
 
 /// The only pool until others are declared.
-const BUILT_IN: &str = "DEFAULT";
+pub const BUILT_IN: &str = "DEFAULT";
 
 /// How many spares a server keeps in the built-in pool by default. One is enough for sessions that come one by one; more
 /// would cost memory on every machine for bursts that few have.

@@ -1,4 +1,5 @@
-//! The egress proxies: one for each upstream proxy and network policy that pools are configured with.
+//! The egress proxies: one for each pool, and one more for each upstream proxy and network policy that some instances of a
+//! pool have of their own.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -11,14 +12,17 @@ use greenroom_core::{
 use greenroom_egress::{Proxy, ProxyOptions, Upstream};
 use greenroom_engine::ports::{PortGuard, Ports};
 
+use super::pool_settings::BUILT_IN;
 use crate::report::CliError;
 
 /// The running proxies, each with what it was made for.
 pub struct Proxies(Vec<(ProxyKey, Proxy, PortGuard)>);
 
-/// What tells proxies apart. Pools with equal keys share a proxy.
+/// What tells proxies apart. Instances with equal keys share a proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ProxyKey {
+    /// Refusals are counted for each pool.
+    pool: Arc<str>,
     upstream: Option<String>,
     trust_upstream: bool,
     policy: NetworkPolicy,
@@ -27,8 +31,9 @@ struct ProxyKey {
 }
 
 impl ProxyKey {
-    fn of_pool(settings: &Settings, pool: &Pool) -> Self {
+    fn of_pool(settings: &Settings, name: &Arc<str>, pool: &Pool) -> Self {
         Self {
+            pool: name.clone(),
             upstream: pool.proxy_server.clone(),
             trust_upstream: settings.trusts_upstream(pool),
             policy: settings.network_policy(pool),
@@ -53,8 +58,8 @@ pub struct EgressDirectory(Arc<[(ProxyKey, PoolEgress)]>);
 impl EgressDirectory {
     /// The egress proxy of the pool's browsers. A pool whose network was configured after the start has none: the reload
     /// logs that it needs a restart.
-    pub fn find(&self, settings: &Settings, pool: &Pool) -> PoolEgress {
-        let key = ProxyKey::of_pool(settings, pool);
+    pub fn find(&self, settings: &Settings, name: &Arc<str>, pool: &Pool) -> PoolEgress {
+        let key = ProxyKey::of_pool(settings, name, pool);
         let found = self.0.iter().find(|(known, _)| *known == key);
         found.map_or_else(
             || PoolEgress { address: NO_PROXY, ports: Arc::new(NoEgress) },
@@ -93,6 +98,7 @@ impl Proxies {
                 }
             };
             let options = ProxyOptions {
+                pool: Some(key.pool.clone()),
                 policy: key.policy.clone(),
                 upstream,
                 trust_upstream: key.trust_upstream,
@@ -125,11 +131,16 @@ impl Proxies {
 
 /// What the proxies of all pools must be made for.
 fn keys(settings: &Settings) -> Vec<ProxyKey> {
-    let declared = settings
-        .pools
-        .iter()
-        .flat_map(|pool| pool.instances.iter().map(|instance| &instance.pool).chain([&pool.common]));
-    declared.chain([&settings.pool]).map(|pool| ProxyKey::of_pool(settings, pool)).collect()
+    let mut keys = Vec::new();
+    if let Some(pool) = settings.built_in() {
+        keys.push(ProxyKey::of_pool(settings, &BUILT_IN.into(), pool));
+    }
+    for declared in &settings.pools {
+        let name: Arc<str> = declared.name.as_str().into();
+        let instances = declared.instances.iter().map(|instance| &instance.pool);
+        keys.extend(instances.chain([&declared.common]).map(|pool| ProxyKey::of_pool(settings, &name, pool)));
+    }
+    keys
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! `greenroom logs`: what running greenrooms logged lately; with `--follow`, what they log from now on too. With
-//! `--session` it prints a session's timeline instead, by [`timeline`].
+//! `--session` it prints a session's timeline instead, by [`timeline`]; with `--audit` the audit log, by [`audit`].
 //!
 //! With `--json` each line is a JSON object. `--follow` ends when all greenrooms that ran at its beginning have ended.
 
@@ -15,7 +15,7 @@ use http_body_util::BodyExt;
 use serde::Serialize;
 use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 
-use super::timeline;
+use super::{audit, timeline};
 use crate::{
     control::{
         ANSWER_TIMEOUT, ControlClient, ControlEndpoint, ControlError, find_endpoints, none_running_message,
@@ -38,9 +38,14 @@ pub struct LogsArgs {
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
 
-    /// The owner of that session
-    #[arg(long, value_name = "NAME", requires = "session", default_value = "local")]
-    pub owner: String,
+    /// The owner of that session: `local` by default. With `--audit` alone: only lines of this owner
+    #[arg(long, value_name = "NAME")]
+    pub owner: Option<String>,
+
+    /// Show the audit log instead: the connections that the network policy refused, of all greenrooms that use this data
+    /// folder, those that have ended too. With `--session`, `--owner` and `--pid` only lines with these
+    #[arg(long)]
+    pub audit: bool,
 
     /// Keep printing new lines
     #[arg(long, short)]
@@ -59,6 +64,13 @@ pub struct LogsArgs {
     pub json: bool,
 }
 
+impl LogsArgs {
+    /// The owner of the session that is meant.
+    pub fn session_owner(&self) -> &str {
+        self.owner.as_deref().unwrap_or("local")
+    }
+}
+
 /// A line for programs: its process, and the line itself.
 #[derive(Serialize)]
 struct LogLineWithPid<'a> {
@@ -68,6 +80,12 @@ struct LogLineWithPid<'a> {
 }
 
 pub async fn run(resolved: &Resolved, args: &LogsArgs) -> anyhow::Result<ExitCode> {
+    if args.audit {
+        return audit::run(resolved, args).await;
+    }
+    if args.owner.is_some() && args.session.is_none() {
+        return Err(CliError::usage("`--owner` needs `--session` or `--audit`").into());
+    }
     if let Some(session) = &args.session {
         return timeline::run(resolved, args, session).await;
     }

@@ -1,5 +1,6 @@
 //! One file per verb. Each declares its own arguments and runs with the resolved settings.
 
+mod audit;
 pub mod backup;
 pub mod browser_command;
 pub mod browsers;

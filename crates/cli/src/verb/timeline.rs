@@ -40,7 +40,7 @@ pub async fn run(resolved: &Resolved, args: &LogsArgs, session: &str) -> anyhow:
         data: &resolved.settings.data_dir,
         records: records::folder(&resolved.settings),
         pid: args.pid,
-        owner: &args.owner,
+        owner: args.session_owner(),
         disk: None,
     };
     let mut name = stored_name(&resolved.settings.data_dir, args, session).await;
@@ -68,14 +68,15 @@ pub async fn run(resolved: &Resolved, args: &LogsArgs, session: &str) -> anyhow:
 
 /// The name under which the store keeps a session. A connection's own session has the connection's number as its name;
 /// only the running greenroom knows the connection's name.
-async fn stored_name(data: &Path, args: &LogsArgs, given: &str) -> String {
+pub(super) async fn stored_name(data: &Path, args: &LogsArgs, given: &str) -> String {
     let mut number = connection_number(given);
     if number.is_none() {
         let outcomes = query_all(data).await;
         let reports_of_pid =
             reports(&outcomes).filter(|report| args.pid.is_none_or(|pid| pid == report.status.pid));
         let mut sessions = reports_of_pid.flat_map(|report| &report.sessions);
-        let is_meant = |session: &&OpenSession| session.owner == args.owner && session.label() == given;
+        let is_meant =
+            |session: &&OpenSession| session.owner == args.session_owner() && session.label() == given;
         number =
             sessions.find(is_meant).filter(|session| session.id.is_none()).and_then(|one| one.connection);
     }

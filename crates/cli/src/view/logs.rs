@@ -46,7 +46,7 @@ fn process(pid: Option<u32>) -> String {
 }
 
 /// `2026-01-02T03:04:05.678Z` in a form for people.
-fn moment(time: &str) -> String {
+pub(super) fn moment(time: &str) -> String {
     let time = time.split_once('.').map_or(time, |(seconds, _)| seconds).trim_end_matches('Z');
     format!("{}Z", escape(&time.replacen('T', " ", 1)))
 }

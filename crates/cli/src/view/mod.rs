@@ -1,6 +1,7 @@
 //! Shows the answers of greenroom processes to people: pure functions from data to text. `terminal` alone depends on
 //! the terminal.
 
+pub mod audit;
 pub mod backup;
 pub mod browsers;
 pub mod keys;

@@ -85,7 +85,19 @@ impl Refusals {
     }
 }
 
-/// Learns of refusals, for the log: of each target once, as long as the port remembers it. It never blocks and may be called from any thread.
+/// A refused connection, and whose it was.
+#[derive(Debug, Clone, Copy)]
+pub struct RefusalReport<'a> {
+    /// The pool of the browser; `None` for a port that no pool opened.
+    pub pool: Option<&'a str>,
+    /// The user of the browser context; `None` until a user is assigned to it.
+    pub user: Option<&'a PortUser>,
+    pub refused: &'a RefusedConnection,
+    /// Whether the port has not refused the same connection recently. A page can repeat a request without end.
+    pub is_new: bool,
+}
+
+/// Learns of every refusal, for the log, the audit log and the metrics. It never blocks and may be called from any thread.
 pub trait RefusalSink: Send + Sync {
-    fn refused(&self, user: Option<&PortUser>, refusal: &RefusedConnection);
+    fn refused(&self, report: RefusalReport<'_>);
 }

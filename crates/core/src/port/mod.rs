@@ -18,7 +18,8 @@ pub use agent::{Agent, NoAgent, NoAnswer, Queued};
 pub use call::{Artifact, ArtifactKind, Call, CallRecorder, Content, Reply, TOOLS_CALL};
 pub use command::{BrowserCommand, FieldInput};
 pub use egress::{
-    Egress, EgressPort, PortUser, REFUSALS_LISTED_MAX, RefusalSink, Refusals, RefusedConnection,
+    Egress, EgressPort, PortUser, REFUSALS_LISTED_MAX, RefusalReport, RefusalSink, Refusals,
+    RefusedConnection,
 };
 pub use engine::{
     Engine, HealthCheckFailed, Instance, Introduction, OpenError, Seat, StartError, Tool, Toolset, View,

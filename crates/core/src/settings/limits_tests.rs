@@ -34,6 +34,7 @@ fn values(setting: &Setting) -> (&'static str, &'static str) {
         "pool.profile_bytes_max" => ("'1GiB'", "'2GiB'"),
         "pool.cpu_cores_max" => ("'1'", "'2'"),
         "pool.processes_max" | "pool.open_files_max" => ("100", "200"),
+        "audit.bytes_max" | "audit.file_bytes_max" => ("'1GiB'", "'2GiB'"),
         "attach.changes" | "attach.eager" => ("'off'", "'on'"),
         "pool.engine" => ("'playwright'", "'devtools'"),
         "pool.command" => ("[\"a\"]", "[\"b\"]"),

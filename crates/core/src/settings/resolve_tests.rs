@@ -217,6 +217,9 @@ fn working_directory_files_cannot_set_guarded_settings() {
             "blobs.ttl",
             "blobs.bytes_max",
             "blobs.upload_bytes_max",
+            "audit.max_age",
+            "audit.bytes_max",
+            "audit.file_bytes_max",
             "network.preset",
             "network.allow",
             "network.deny",
@@ -253,7 +256,7 @@ fn working_directory_files_cannot_set_guarded_settings() {
         ]
     );
 
-    let text = "data_dir = '/x'\nnode = '/x'\n[server]\nallowed_hosts = []\n[sessions]\ndisk_bytes_max = '1GiB'\n[records]\nenabled = true\ndir = '/x'\nredact = []\nmax_age = '1h'\nbytes_max = '1GiB'\n[blobs]\nttl = '1h'\nbytes_max = '1GiB'\nupload_bytes_max = '1MiB'\n[network]\npreset = 'open'\nallow = []\ndeny = []\ntrust_upstream = true\n[tools]\nallow = []\ndeny = []\nunsafe = true\nwebmcp = true\n[attach]\nchanges = 'on'\n[pool]\nurl = 'http://x:1'\ncaps = []\nignore_https_errors = true\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true\nextension = true\nuser_data_dir = '/x'\nstorage_state = '/x'\ninit_script = ['/x']\nproxy_server = 'http://x:1'\nnetwork_preset = 'open'\nnetwork_allow = []\nnetwork_deny = []\noutput_dir = '/x'\npermissions = ['camera']\nbypass_csp = true\nsecrets_file = '/x'\nmemory_bytes_max = '1GiB'\ncpu_cores_max = 1\nprocesses_max = 9\nopen_files_max = 99\nprofile_bytes_max = 'off'\nbrowser_args = ['--x']";
+    let text = "data_dir = '/x'\nnode = '/x'\n[server]\nallowed_hosts = []\n[sessions]\ndisk_bytes_max = '1GiB'\n[records]\nenabled = true\ndir = '/x'\nredact = []\nmax_age = '1h'\nbytes_max = '1GiB'\n[blobs]\nttl = '1h'\nbytes_max = '1GiB'\nupload_bytes_max = '1MiB'\n[audit]\nmax_age = '1h'\nbytes_max = '1GiB'\nfile_bytes_max = '1MiB'\n[network]\npreset = 'open'\nallow = []\ndeny = []\ntrust_upstream = true\n[tools]\nallow = []\ndeny = []\nunsafe = true\nwebmcp = true\n[attach]\nchanges = 'on'\n[pool]\nurl = 'http://x:1'\ncaps = []\nignore_https_errors = true\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true\nextension = true\nuser_data_dir = '/x'\nstorage_state = '/x'\ninit_script = ['/x']\nproxy_server = 'http://x:1'\nnetwork_preset = 'open'\nnetwork_allow = []\nnetwork_deny = []\noutput_dir = '/x'\npermissions = ['camera']\nbypass_csp = true\nsecrets_file = '/x'\nmemory_bytes_max = '1GiB'\ncpu_cores_max = 1\nprocesses_max = 9\nopen_files_max = 99\nprofile_bytes_max = 'off'\nbrowser_args = ['--x']";
     let found = problems(&Sources { files: file(text, false), ..sources() });
     assert_eq!(found.len(), guarded.len(), "{found:?}");
     assert!(found.contains(

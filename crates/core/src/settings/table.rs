@@ -151,6 +151,16 @@ settings! {
         "blobs.per_pool" per_pool: bool = false => Switch, Limit;
     }
 
+    /// The audit log: refused connections, in `audit.jsonl` in the data folder.
+    audit: AuditRetention {
+        /// greenroom removes lines of the audit log that are older than this, a day later at most.
+        "audit.max_age" max_age: Duration = Duration::from_secs(30 * 24 * 3600) => Span::POSITIVE, Guarded;
+        /// When the audit log is larger than this, greenroom removes the oldest lines.
+        "audit.bytes_max" bytes_max: u64 = 64 << 20 => Bytes(1 << 20..=1 << 50), Guarded;
+        /// When the audit log's file is larger than this, greenroom begins a new one; it removes old lines by whole files.
+        "audit.file_bytes_max" file_bytes_max: u64 = 8 << 20 => Bytes(1 << 16..=1 << 40), Guarded;
+    }
+
     /// Which addresses browsers may reach. greenroom judges the address that it really dials, for every connection of
     /// every browser that it starts. No setting permits cloud metadata services or greenroom's own ports.
     network: Network {

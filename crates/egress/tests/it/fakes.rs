@@ -5,13 +5,16 @@ use std::{
     collections::HashMap,
     io,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use greenroom_core::{
     BoxFuture,
     network::NetworkPolicy,
-    port::{EgressPort, PortUser, RefusalSink, RefusedConnection},
+    port::{EgressPort, PortUser, RefusalReport, RefusalSink, RefusedConnection},
 };
 use greenroom_egress::{Connect, Proxy, ProxyOptions, Resolve};
 use greenroom_testkit::{RecordingDialer, recording_dialer::reaches_loopback, ssrf};
@@ -65,19 +68,27 @@ impl Resolve for KnownNames {
     }
 }
 
-/// Every refusal, with the user of the port.
+/// Every new refusal, with the user of the port, and the number of all.
 #[derive(Default)]
-pub(crate) struct KeptRefusals(Mutex<Vec<(Option<PortUser>, RefusedConnection)>>);
+pub(crate) struct KeptRefusals(Mutex<Vec<(Option<PortUser>, RefusedConnection)>>, AtomicUsize);
 
 impl KeptRefusals {
+    pub(crate) fn reports(&self) -> usize {
+        self.1.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn all(&self) -> Vec<(Option<PortUser>, RefusedConnection)> {
         self.0.lock().unwrap().clone()
     }
 }
 
 impl RefusalSink for KeptRefusals {
-    fn refused(&self, user: Option<&PortUser>, refusal: &RefusedConnection) {
-        self.0.lock().unwrap().push((user.cloned(), refusal.clone()));
+    fn refused(&self, report: RefusalReport<'_>) {
+        assert_eq!(report.pool, Some("TEST"));
+        self.1.fetch_add(1, Ordering::Relaxed);
+        if report.is_new {
+            self.0.lock().unwrap().push((report.user.cloned(), report.refused.clone()));
+        }
     }
 }
 
@@ -101,6 +112,7 @@ impl PolicyFixture {
         let network = Arc::new(network);
         let refusals = Arc::new(KeptRefusals::default());
         let options = ProxyOptions {
+            pool: Some("TEST".into()),
             policy,
             resolver,
             connector: Arc::new(RecordedNetwork(network.clone())),

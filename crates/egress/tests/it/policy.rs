@@ -203,6 +203,7 @@ async fn ports_have_their_own_users_and_policies() {
         let ann = (Some(("ann".to_owned(), "a".to_owned())), "192.168.0.1".to_owned());
         let bob = (Some(("bob".to_owned(), "b".to_owned())), "10.0.0.1".to_owned());
         let unassigned = (None, "127.0.0.1".to_owned());
+        assert_eq!(fixture.refusals.reports(), 6, "every refusal is reported, also a repeated one");
         assert_eq!(
             told,
             [ann, bob, unassigned],

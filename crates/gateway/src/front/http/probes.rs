@@ -43,6 +43,9 @@ pub(super) async fn ready(
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, json!({ "status": "not ready", "message": why })),
     };
     body["records"] = json!(records(&http_state));
+    if let Some(why) = audit_trouble(&http_state) {
+        body["audit"] = json!(format!("not written: {why}"));
+    }
     if let Some(browsers) = browsers(&http_state) {
         body["browsers"] = json!(browsers);
     }
@@ -69,8 +72,15 @@ fn records(http_state: &HttpState) -> String {
     }
 }
 
+/// Why the audit log is not written, if that is so. Calls run all the same.
+fn audit_trouble(http_state: &HttpState) -> Option<Arc<str>> {
+    http_state.gateway.audit.as_ref()?.health().err()
+}
+
 pub(super) async fn metrics(State(http_state): State<Arc<HttpState>>) -> Response {
-    let text = http_state.gateway.metrics.text(&http_state.gateway.fleet, http_state.clients.count());
+    let gateway = &http_state.gateway;
+    let audit_lost = gateway.audit.as_ref().map_or(0, |audit| audit.lost());
+    let text = gateway.metrics.text(&gateway.fleet, http_state.clients.count(), audit_lost);
     let mut response = Response::new(text.into());
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);

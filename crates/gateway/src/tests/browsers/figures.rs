@@ -12,7 +12,7 @@ async fn browsers_are_counted() {
     client.ran("t", json!({"browserIndex": 2})).await;
     assert_eq!(client.fails("t", json!({"browserIndex": 3})).await.0, "browser_down");
     client.call("fail", json!({"browserIndex": 2})).await;
-    let shown = || client.gateway.metrics.text(&client.gateway.fleet, 0);
+    let shown = || client.gateway.metrics.text(&client.gateway.fleet, 0, 0);
     let text = shown();
     for line in [
         r#"greenroom_browser_state{browser="2",label="work",state="connected"} 1"#,

@@ -6,6 +6,7 @@
 //! loopback that Chromium sends.
 
 mod attack_site;
+mod audit;
 mod corpus;
 mod metadata;
 mod notes;
@@ -21,7 +22,7 @@ use std::{
 use greenroom_core::{
     BoxFuture, Engine, Instance, InstanceId, Owner,
     network::NetworkPolicy,
-    port::{PortUser, RefusalSink, RefusedConnection},
+    port::{PortUser, RefusalReport, RefusalSink, RefusedConnection},
     settings::{Browser, NetworkPreset},
 };
 use greenroom_egress::{Connect, Proxy, ProxyOptions, Resolve};
@@ -61,8 +62,10 @@ impl Resolve for CorpusNames {
 struct KeptRefusals(Mutex<Vec<(Option<PortUser>, RefusedConnection)>>);
 
 impl RefusalSink for KeptRefusals {
-    fn refused(&self, user: Option<&PortUser>, refusal: &RefusedConnection) {
-        self.0.lock().unwrap().push((user.cloned(), refusal.clone()));
+    fn refused(&self, report: RefusalReport<'_>) {
+        if report.is_new {
+            self.0.lock().unwrap().push((report.user.cloned(), report.refused.clone()));
+        }
     }
 }
 
