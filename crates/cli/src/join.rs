@@ -71,7 +71,7 @@ pub fn network_text(settings: &Settings) -> String {
     let declared = settings.pools.iter().map(|pool| (pool.name.as_str(), &pool.common));
     let mut text = String::new();
     for (name, pool) in [("", &settings.pool)].into_iter().chain(declared) {
-        let NetworkPolicy { preset, allow, deny } = settings.network_policy(pool);
+        let NetworkPolicy { preset, allow, deny, only: _ } = settings.network_policy(pool);
         let lines = [format!("pool {name}"), format!("preset {preset}")].into_iter();
         let allowed = allow.iter().map(|rule| format!("allow {rule}"));
         let denied = deny.iter().map(|rule| format!("deny {rule}"));

@@ -98,10 +98,7 @@ impl AuditEvent {
             },
             kind: AuditKind::NetworkRefused {
                 rule: refused.reason.word().to_owned(),
-                denied_by: match &refused.reason {
-                    Blocked::Denied(rule) => Some(cut(rule)),
-                    Blocked::OwnPort | Blocked::Metadata | Blocked::Range(_) => None,
-                },
+                denied_by: denied_by(&refused.reason),
                 target: Some(target(&refused.host, refused.port)),
             },
         }
@@ -116,6 +113,15 @@ impl AuditEvent {
             other @ (AuditKind::EventsLost | AuditKind::Unknown) => other.clone(),
         };
         Self { actor: self.actor.clone(), kind }
+    }
+}
+
+/// The rule that denies a target, if one does.
+fn denied_by(reason: &Blocked) -> Option<String> {
+    match reason {
+        Blocked::Denied(rule) => Some(cut(rule)),
+        Blocked::Session(reason) => denied_by(reason),
+        Blocked::OwnPort | Blocked::Metadata | Blocked::Range(_) | Blocked::NotListed => None,
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) enum NoConnection {
 pub(crate) struct Dialer {
     gate: Arc<Gate>,
     upstream: Option<Upstream>,
-    trust_upstream: bool,
+    trust_upstream: Option<bool>,
     resolver: Arc<dyn Resolve>,
     connector: Arc<dyn Connect>,
     /// Whether the upstream was at fault in the latest report.
@@ -91,7 +91,7 @@ impl Dialer {
     pub(crate) fn new(
         gate: Gate,
         upstream: Option<Upstream>,
-        trust_upstream: bool,
+        trust_upstream: Option<bool>,
         resolver: Arc<dyn Resolve>,
         connector: Arc<dyn Connect>,
     ) -> Self {
@@ -153,7 +153,9 @@ impl Dialer {
         let upstream_addresses =
             self.resolve(&through.lookups, upstream.host()).await.map_err(NoConnection::NoUpstream)?;
         let is_name = host::is_name(bare);
-        let site_host = if is_name && self.trust_upstream {
+        // A session's policy may judge addresses although its pool's does not.
+        let trusted = self.trust_upstream.unwrap_or_else(|| !policy.layers.judges_addresses());
+        let site_host = if is_name && trusted {
             let own_port: Vec<_> = upstream_addresses.iter().map(at_port).collect();
             self.judge(&policy, "", own_port, Gate::admit_unless_own).await.map_err(blocked)?;
             bare.to_owned()
@@ -165,7 +167,7 @@ impl Dialer {
         let upstream_addresses: Vec<_> =
             upstream_addresses.into_iter().map(|address| SocketAddr::new(address, upstream_port)).collect();
         let stream = self.connect(&upstream_addresses).await.map_err(NoConnection::NoUpstream)?;
-        let resolved = is_name && !self.trust_upstream;
+        let resolved = is_name && !trusted;
         Ok(OutboundConnection::ToUpstream { stream, upstream, host: site_host, resolved })
     }
 

@@ -59,7 +59,11 @@ impl Gate {
     ) -> Result<(), Blocked> {
         self.admit(policy, host, address).or_else(|blocked| match blocked {
             Blocked::OwnPort => Err(Blocked::OwnPort),
-            Blocked::Metadata | Blocked::Range(_) | Blocked::Denied(_) => Ok(()),
+            Blocked::Metadata
+            | Blocked::Range(_)
+            | Blocked::Denied(_)
+            | Blocked::NotListed
+            | Blocked::Session(_) => Ok(()),
         })
     }
 }

@@ -60,8 +60,9 @@ pub struct ProxyOptions {
     /// With an upstream the proxy sends everything that it does not refuse through it, and connects to no site
     /// directly, even if the upstream does not answer.
     pub upstream: Option<Upstream>,
-    /// Whether the upstream gets names and resolves them itself, instead of judged addresses.
-    pub trust_upstream: bool,
+    /// Whether the upstream gets names and resolves them itself, instead of judged addresses. `None`: it does where the
+    /// policy of the connection judges no address.
+    pub trust_upstream: Option<bool>,
     /// Whether programs of other users are served too: browsers on Windows connect from outside this Linux.
     pub serves_all_users: bool,
     pub resolver: Arc<dyn Resolve>,
@@ -77,7 +78,7 @@ impl ProxyOptions {
             own_ports,
             policy: NetworkPolicy::OPEN,
             upstream: None,
-            trust_upstream: true,
+            trust_upstream: None,
             serves_all_users: false,
             resolver: Arc::new(SystemNetwork),
             connector: Arc::new(SystemNetwork),

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{InstanceId, Lost, SessionId, StartError, excerpt::echoed, plural, port::human};
+use greenroom_core::{
+    InstanceId, Lost, SessionId, StartError, excerpt::echoed, network::SessionNetworkError, plural,
+    port::human,
+};
 
 use crate::attached_browsers::{BrowserName, NotChosen};
 
@@ -89,6 +92,12 @@ pub enum FleetError {
     BrowserRemoved { browser: Arc<BrowserName> },
     #[error("\"{}\" cannot be a browser's label: it is {}", echoed(.label), if .label.trim().is_empty() { "empty" } else { "a number, and would be taken for an index" })]
     BadLabel { label: String },
+    /// A session may not have the network policy that was asked for.
+    #[error("the session cannot have this `network`: {0}")]
+    Network(#[from] SessionNetworkError),
+    /// A session has a network policy, or asks for one, where greenroom cannot enforce it.
+    #[error("a session in {} can have no `network` of its own: greenroom does not stand between this browser and the network", pool_or_browser(.pool, .browser.as_deref()))]
+    NoNetworkPolicy { pool: String, browser: Option<Arc<BrowserName>> },
     #[error("greenroom is shutting down")]
     ShuttingDown,
 }

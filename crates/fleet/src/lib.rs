@@ -36,4 +36,4 @@ pub use fleet::{Fleet, FleetSettings, SessionActivity, SessionKey, SessionStatus
 pub use pool::{InstanceSettings, PoolSettings, PoolSize, Readiness, Retry};
 pub use pool_status::{Check, Health, InstanceStatus, PoolStatus};
 pub use session::{Bulk, BulkAnswers, CallAnswer, CallLocation, EndReason, NewTab, Note};
-pub use target::{CallTarget, Scaled, Watcher};
+pub use target::{CallTarget, Scaled, SessionOptions, Watcher};

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use greenroom_core::{ConnectionId, Owner, SessionId};
+use greenroom_core::{ConnectionId, Owner, SessionId, network::NetworkPolicy};
 use tokio::sync::watch;
 
 use crate::{
@@ -21,6 +21,10 @@ use crate::{
 /// How many ended sessions the registry remembers for the notes of their successors, some 200 bytes each. An agent that
 /// comes back after a thousand other sessions ended gets no note, only an empty page.
 const ENDED_SESSIONS_MAX: usize = 1024;
+
+/// How many network policies of ended sessions the registry remembers for their successors, some 10 KB each at most. Only
+/// sessions that have one count. A successor of an older session has the policy of its pool alone.
+const ENDED_POLICIES_MAX: usize = 1024;
 
 /// A session's name in the registry. Ids live in their owner's namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -87,6 +91,8 @@ struct EndedSession {
 pub(crate) struct Registry {
     pub(crate) sessions: HashMap<RegistryKey, SessionHandle>,
     ended_sessions: BoundedMap<RegistryKey, EndedSession, ENDED_SESSIONS_MAX>,
+    /// The network policies of sessions that have ended, and that their owners have not closed.
+    ended_policies: BoundedMap<RegistryKey, Arc<NetworkPolicy>, ENDED_POLICIES_MAX>,
     next_ephemeral: u64,
 }
 
@@ -109,10 +115,41 @@ impl Registry {
         if !self.sessions.get(key).is_some_and(|handle| Arc::ptr_eq(&handle.shared, shared)) {
             return false;
         }
-        if let (Some(handle), Some(end_reason)) = (self.sessions.remove(key), end_reason) {
-            self.record_end(key, end_reason, handle.placement);
+        if let Some(handle) = self.sessions.remove(key) {
+            // Also without a reason: if the session did not open, its owner may try again by calling a tool.
+            self.keep_policy(key, &handle);
+            if let Some(end_reason) = end_reason {
+                self.record_end(key, end_reason, handle.placement);
+            }
         }
         true
+    }
+
+    /// Keeps the network policy of a session that has left the registry, for its successor.
+    pub(crate) fn keep_policy(&mut self, key: &RegistryKey, handle: &SessionHandle) {
+        if let Some(network) = &handle.network {
+            self.ended_policies.insert(key.clone(), network.clone());
+        }
+    }
+
+    /// The network policy that a session of this name has, or would have.
+    pub(crate) fn policy(&self, key: &RegistryKey) -> Option<&Arc<NetworkPolicy>> {
+        match self.sessions.get(key) {
+            Some(handle) => handle.network.as_ref(),
+            None => self.ended_policies.get(key),
+        }
+    }
+
+    /// The next session of this name has this policy, and not that of an earlier one.
+    pub(crate) fn set_policy(&mut self, key: &RegistryKey, network: Option<Arc<NetworkPolicy>>) {
+        match network {
+            Some(network) => self.ended_policies.insert(key.clone(), network),
+            None => drop(self.ended_policies.remove(key)),
+        }
+    }
+
+    pub(crate) fn take_policy(&mut self, key: &RegistryKey) -> Option<Arc<NetworkPolicy>> {
+        self.ended_policies.remove(key)
     }
 
     /// Keeps the reason why a session ended, for the note to its successor. The session has left the
@@ -136,6 +173,7 @@ impl Registry {
         let mut ended = Vec::with_capacity(ending.len());
         for (key, handle) in ending {
             tracing::info!(session = key.log_name(connections), "session ends with its browser");
+            self.keep_policy(&key, &handle);
             if let Some(browser) = pool.kind.browser() {
                 self.record_end(&key, EndReason::Removed(browser), handle.placement);
             }

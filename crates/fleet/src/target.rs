@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use greenroom_core::{InstanceId, SessionUid};
+use greenroom_core::{InstanceId, SessionUid, network::SessionNetwork};
 
 use crate::error::FleetError;
 
@@ -14,6 +14,14 @@ pub struct CallTarget {
     pub instance: Option<String>,
     /// The index or the label of an attached browser.
     pub browser: Option<String>,
+}
+
+/// What a session that is created gets besides its place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// What the session may reach, if that is less than its pool permits. Its successors keep it until the owner closes
+    /// the session.
+    pub network: Option<SessionNetwork>,
 }
 
 /// The result of a change of a pool's size.

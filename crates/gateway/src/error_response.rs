@@ -351,6 +351,11 @@ impl ErrorResponse {
                 "whether a call that ran had its effect is not known; list_browsers shows what there is",
             ),
             FleetError::BadLabel { .. } => failure("bad_label").hint("choose a word"),
+            FleetError::Network(_) => failure("bad_network")
+                .hint("`network` can only narrow what the pool permits: `preset`, `allow`, `only`, `deny`"),
+            FleetError::NoNetworkPolicy { .. } => {
+                failure("no_network_policy").hint("leave `network` out, or use a pool whose browsers greenroom starts")
+            }
             FleetError::ShuttingDown => failure("shutting_down").retryable(),
         }
     }

@@ -8,6 +8,7 @@ use greenroom_core::{
     Agent, BoxFuture, Call, Engine, HealthCheckFailed, Instance, InstanceId, Lost, OpenError, Policy, Raw,
     Reply, Seat, StartError, Tool, Toolset, View,
     lease::Strategy,
+    network::NetworkPolicy,
     raw,
     settings::{AutoOnOff, Scope, ToolProfile},
 };
@@ -218,6 +219,7 @@ fn settings(engine: &Arc<EchoEngine>, is_default: bool) -> PoolSettings {
         lease_timeout,
         warm: 0,
         spare_pause: Duration::ZERO,
+        network: (!attached).then(|| Arc::new(NetworkPolicy::GUARDED)),
         local_only: false,
     }
 }

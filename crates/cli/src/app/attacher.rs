@@ -182,6 +182,7 @@ fn attachment(
         warm: 0,
         spare_pause: Duration::ZERO,
         local_only: !pool.isolated,
+        network: None,
     };
     let settings = BrowserSettings {
         url: browser.shown_url(),

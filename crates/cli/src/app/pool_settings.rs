@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use greenroom_core::{
     InstanceId,
     lease::Strategy,
-    settings::{Browser, DeclaredPool, Pool, Settings},
+    network::NetworkPolicy,
+    settings::{Browser, DeclaredInstance, DeclaredPool, Pool, Settings},
 };
 use greenroom_fleet::{InstanceSettings, PoolSettings, PoolSize, Retry};
 use greenroom_gateway::{InstructionFacts, PoolAnswers, ToolSource, control::ProcessKind};
@@ -94,6 +95,7 @@ fn built_in(kind: ProcessKind, all: &Arc<Settings>, engines: &Engines) -> PoolSe
         warm,
         spare_pause: SPARE_PAUSE,
         local_only: !pool.isolated,
+        network: network(all, pool, &[]),
     }
 }
 
@@ -118,7 +120,15 @@ fn declared(pool: &DeclaredPool, all: &Arc<Settings>, engines: &Engines) -> Pool
         warm: pool.common.warm.unwrap_or(0),
         spare_pause: SPARE_PAUSE,
         local_only: !isolated,
+        network: network(all, &pool.common, &pool.instances),
     }
+}
+
+/// What the browsers of a pool may reach; `None` if greenroom does not start each of them, because then the proxy does not
+/// know sessions.
+fn network(all: &Settings, pool: &Pool, instances: &[DeclaredInstance]) -> Option<Arc<NetworkPolicy>> {
+    let mut pools = instances.iter().map(|instance| &instance.pool).chain([pool]);
+    pools.all(Pool::has_chromium).then(|| Arc::new(all.network_policy(pool)))
 }
 
 fn instance(

@@ -24,7 +24,7 @@ struct ProxyKey {
     /// Refusals are counted for each pool.
     pool: Arc<str>,
     upstream: Option<String>,
-    trust_upstream: bool,
+    trust_upstream: Option<bool>,
     policy: NetworkPolicy,
     /// The browsers of Windows connect from outside this Linux, so its kernel cannot say which user they belong to.
     serves_windows: bool,
@@ -35,7 +35,7 @@ impl ProxyKey {
         Self {
             pool: name.clone(),
             upstream: pool.proxy_server.clone(),
-            trust_upstream: settings.trusts_upstream(pool),
+            trust_upstream: settings.network.trust_upstream,
             policy: settings.network_policy(pool),
             serves_windows: pool.wsl_windows,
         }

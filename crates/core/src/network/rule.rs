@@ -79,6 +79,43 @@ impl NetworkRule {
             }
     }
 
+    /// Whether this rule is about every connection that the other one is about. It may miss that for two host patterns.
+    pub fn covers(&self, other: &Self) -> bool {
+        let covers_port = self.port.is_none() || self.port == other.port;
+        covers_port
+            && match (&self.target, &other.target) {
+                (RuleTarget::Network(own), RuleTarget::Network(other)) => own.contains(other),
+                (RuleTarget::Host(own), RuleTarget::Host(other)) => own == other,
+                (RuleTarget::Pattern(parts), RuleTarget::Host(host)) => matches_pattern(host, parts),
+                (RuleTarget::Pattern(own), RuleTarget::Pattern(other)) => covers_pattern(own, other),
+                // The host `*` is about every address.
+                (RuleTarget::Pattern(parts), RuleTarget::Network(_)) => {
+                    parts.iter().all(|part| part.is_empty())
+                }
+                (RuleTarget::Network(_) | RuleTarget::Host(_), _) => false,
+            }
+    }
+
+    /// The network that the rule names; `None` for a host or a pattern.
+    pub fn network(&self) -> Option<IpNet> {
+        match &self.target {
+            RuleTarget::Network(network) => Some(*network),
+            RuleTarget::Host(_) | RuleTarget::Pattern(_) => None,
+        }
+    }
+
+    /// The host that the rule names; `None` for a pattern or a network.
+    pub fn host(&self) -> Option<&str> {
+        match &self.target {
+            RuleTarget::Host(host) => Some(host),
+            RuleTarget::Network(_) | RuleTarget::Pattern(_) => None,
+        }
+    }
+
+    pub fn port(&self) -> Option<u16> {
+        self.port
+    }
+
     /// The rule as it was written.
     pub fn text(&self) -> &Arc<str> {
         &self.text
@@ -229,6 +266,15 @@ fn matches_pattern(host: &str, parts: &[Box<str>]) -> bool {
     rest.ends_with(&**last)
 }
 
+/// Whether every host of the other pattern is one of this pattern: the two are alike, or this one is `*` with an end that the
+/// other one's end has too.
+fn covers_pattern(own: &[Box<str>], other: &[Box<str>]) -> bool {
+    match (own, other) {
+        ([start, end], [.., other_end]) if start.is_empty() => other_end.ends_with(&**end),
+        _ => own == other,
+    }
+}
+
 /// The form in which rules compare hosts: lower case, without the dot at the end and the brackets of IPv6.
 pub fn canonical_host(host: &str) -> String {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -292,6 +338,33 @@ mod tests {
             ("0.0.0.0/0", "x", "2600::1", 80, false),
         ] {
             check(rule, host, address, port, expected);
+        }
+    }
+
+    /// A rule covers another one if it is about all that the other is about.
+    #[test]
+    fn rules_cover_narrower_ones() {
+        for (wide, narrow, expected) in [
+            ("10.0.0.0/8", "10.1.0.0/16", true),
+            ("10.0.0.0/8", "10.1.2.3:80", true),
+            ("10.0.0.0/8:80", "10.1.2.3", false),
+            ("10.0.0.0/8:80", "10.1.2.3:81", false),
+            ("10.1.0.0/16", "10.0.0.0/8", false),
+            ("a.example", "A.example:80", true),
+            ("a.example", "b.example", false),
+            ("*.example", "a.example", true),
+            ("*.example", "*.a.example", true),
+            ("*.a.example", "*.example", false),
+            ("*.example", "x-*.example", true),
+            ("a*.example", "a*.example", true),
+            ("a*.example", "ab*.example", false),
+            ("*", "*.example:80", true),
+            ("*", "10.0.0.0/8", true),
+            ("*.example", "10.0.0.0/8", false),
+            ("10.0.0.0/8", "*", false),
+        ] {
+            let [wide, narrow] = [wide, narrow].map(|rule| rule.parse::<NetworkRule>().unwrap());
+            assert_eq!(wide.covers(&narrow), expected, "{wide} {narrow}");
         }
     }
 

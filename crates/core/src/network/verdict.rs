@@ -32,6 +32,12 @@ pub enum Blocked {
     Range(AddressRange),
     #[error("the rule `{0}` denies it")]
     Denied(Arc<str>),
+    /// A policy that permits only what its rules name.
+    #[error("its rules do not name it")]
+    NotListed,
+    /// The pool permits it, the session's own policy does not.
+    #[error("the session's own `network` refuses it: {0}")]
+    Session(Box<Blocked>),
 }
 
 impl Blocked {
@@ -42,13 +48,16 @@ impl Blocked {
             Self::Metadata => "metadata",
             Self::Range(range) => range.word(),
             Self::Denied(_) => "denied",
+            Self::NotListed => "not-listed",
+            Self::Session(_) => "session",
         }
     }
 
     /// What the operator can set to permit the connection; `None` if no setting permits it.
     pub fn remedy(&self, host: &str, port: u16) -> Option<String> {
         match self {
-            Self::OwnPort | Self::Metadata => None,
+            Self::OwnPort | Self::Metadata | Self::NotListed => None,
+            Self::Session(_) => Some("a session with another `network` can reach it".to_owned()),
             Self::Range(_) => {
                 Some(format!("the operator can permit it with `network.allow = [\"{host}:{port}\"]`"))
             }
@@ -345,12 +354,14 @@ mod tests {
             let target = DialTarget { host: "x".to_owned(), address: address.parse().unwrap(), port: 80 };
             check_target(&target, &FixedOwnPorts, &NONE, &layers)
         };
-        let private = Err(Blocked::Range(AddressRange::Private));
+        let private = Blocked::Range(AddressRange::Private);
+        let of_session = Err(Blocked::Session(Box::new(private.clone())));
+        let private = Err(private);
         assert_eq!(judge(NetworkPolicy::GUARDED, NetworkPolicy::OPEN, "10.0.0.1"), private);
         assert_eq!(judge(NetworkPolicy::GUARDED, guarded(&["*"], &[]), "10.0.0.1"), private);
-        assert_eq!(judge(guarded(&["*"], &[]), NetworkPolicy::GUARDED, "10.0.0.1"), private);
+        assert_eq!(judge(guarded(&["*"], &[]), NetworkPolicy::GUARDED, "10.0.0.1"), of_session);
         assert_eq!(judge(NetworkPolicy::OPEN, guarded(&["10.0.0.1"], &[]), "10.0.0.1"), Ok(()));
-        assert_eq!(judge(NetworkPolicy::OPEN, guarded(&["10.0.0.1"], &[]), "10.0.0.2"), private);
+        assert_eq!(judge(NetworkPolicy::OPEN, guarded(&["10.0.0.1"], &[]), "10.0.0.2"), of_session);
     }
 
     /// A thousand rules and contradictory ones are judged as few are: the refusal names the first rule that denies.

@@ -32,7 +32,7 @@ pub struct PortUser {
     pub owner: Owner,
     /// The session's name; `None` for a call without a session.
     pub session: Option<Arc<str>>,
-    /// What the session permits; its pool's policy holds as well. No setting gives a session a policy of its own yet.
+    /// What the session permits; its pool's policy holds as well.
     pub network: Option<Arc<NetworkPolicy>>,
 }
 

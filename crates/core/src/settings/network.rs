@@ -58,6 +58,7 @@ impl Settings {
         let own_deny = pool.network_deny.iter().flatten();
         NetworkPolicy {
             preset: pool.network_preset.unwrap_or_else(|| self.network_preset()),
+            only: None,
             allow: pool.network_allow.as_ref().unwrap_or(&self.network.allow).clone(),
             deny: self.network.deny.iter().chain(own_deny).cloned().collect(),
         }
@@ -86,9 +87,7 @@ impl Settings {
 
     /// Whether an upstream proxy of a pool gets names, which it resolves itself, instead of judged addresses.
     pub fn trusts_upstream(&self, pool: &Pool) -> bool {
-        let policy = self.network_policy(pool);
-        let judges_no_address = policy.preset == NetworkPreset::Open && policy.deny.is_empty();
-        self.network.trust_upstream.unwrap_or(judges_no_address)
+        self.network.trust_upstream.unwrap_or_else(|| !self.network_policy(pool).judges_addresses())
     }
 }
 

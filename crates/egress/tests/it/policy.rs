@@ -20,7 +20,7 @@ use crate::{
 
 fn rules(preset: NetworkPreset, allow: &[&str], deny: &[&str]) -> NetworkPolicy {
     let parse = |rules: &[&str]| rules.iter().map(|rule| rule.parse().unwrap()).collect();
-    NetworkPolicy { preset, allow: parse(allow), deny: parse(deny) }
+    NetworkPolicy { preset, allow: parse(allow), deny: parse(deny), only: None }
 }
 
 fn user(owner: &str, session: &str, network: Option<NetworkPolicy>) -> PortUser {
@@ -166,7 +166,7 @@ async fn ports_have_their_own_users_and_policies() {
         for (port, host, expected) in [
             (&open, "10.0.0.1", Outcome::Dialled),
             (&open, "192.168.0.1", refused("private")),
-            (&narrow, "10.0.0.1", refused("denied")),
+            (&narrow, "10.0.0.1", refused("session")),
             (&narrow, "10.0.0.2", Outcome::Dialled),
             (&unused, "10.0.0.1", Outcome::Dialled),
             (&unused, "127.0.0.1", refused("loopback")),
@@ -175,7 +175,7 @@ async fn ports_have_their_own_users_and_policies() {
         }
 
         let private = Blocked::Range(AddressRange::Private);
-        let denied = Blocked::Denied("10.0.0.1".into());
+        let denied = Blocked::Session(Box::new(Blocked::Denied("10.0.0.1".into())));
         assert_eq!(open.refusal_of("192.168.0.1", 81), Some(private.clone()));
         assert_eq!(open.refusal_of("192.168.0.1", 82), None);
         assert_eq!(open.refusal_of("10.0.0.1", 81), None);

@@ -77,6 +77,7 @@ impl BrowserSettings {
             name: pool_name(index),
             is_default: false,
             size: PoolSize::Fixed(1),
+            network: None,
             ..self.pool.clone()
         };
         let attached = BrowserConnection::new(self.name(index), self, watcher.clone());

@@ -5,7 +5,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use greenroom_core::{ConnectionId, InstanceId, Owner, SessionId, SessionUid, View, record::SessionRef};
+use greenroom_core::{
+    ConnectionId, InstanceId, Owner, SessionId, SessionUid, View, network::SessionNetwork, record::SessionRef,
+};
 use tokio::time::Instant;
 
 use super::{Fleet, Inner, SessionKey};
@@ -36,6 +38,8 @@ pub struct SessionStatus {
     pub calls_in_flight: usize,
     /// `None` while a call is in flight: the session cannot expire then.
     pub expires_in: Option<Duration>,
+    /// What the session may reach, if that is less than its pool permits.
+    pub network: Option<SessionNetwork>,
 }
 
 impl SessionStatus {
@@ -121,6 +125,7 @@ impl Inner {
             last_used: shared.last_used,
             calls_in_flight,
             expires_in: (calls_in_flight == 0).then(|| expiry.saturating_duration_since(Instant::now())),
+            network: handle.network.as_deref().map(SessionNetwork::of_policy),
         }
     }
 }

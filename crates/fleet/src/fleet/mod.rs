@@ -26,7 +26,7 @@ use crate::{
     pool::{Pool, PoolSettings},
     registry::{Registry, RegistryKey},
     session::{Bulk, BulkAnswers, CallAnswer, EndReason, Job, Note},
-    target::{CallTarget, Watcher},
+    target::{CallTarget, SessionOptions, Watcher},
 };
 
 pub use listing::{SessionActivity, SessionStatus};
@@ -132,12 +132,14 @@ impl Fleet {
         answers.await.unwrap_or_else(|_| Err(self.0.unanswered_error()))
     }
 
-    /// Makes a session, opens its browser, and returns the session's reference in records. An id in use is an error.
+    /// Makes a session, opens its browser, and returns the session's reference in records. An id in use is an error, and so
+    /// is a network policy that is wider than the pool's.
     pub async fn create(
         &self,
         permit: Permit,
         id: SessionId,
         target: CallTarget,
+        options: SessionOptions,
         agent: Arc<dyn Agent>,
     ) -> Result<Option<SessionRef>, FleetError> {
         self.0.check_open()?;
@@ -151,8 +153,13 @@ impl Fleet {
             if registry.sessions.contains_key(&key) {
                 return Err(FleetError::Exists(id));
             }
+            let network = match &options.network {
+                Some(asked) => Some(Arc::new(asked.narrow(&*placement.pool.network_policy()?)?)),
+                None => None,
+            };
             // The agent asks for a new session, so it needs no note about why the browser is empty.
             registry.take_end(&key);
+            registry.set_policy(&key, network);
             let job = |in_flight| Job::new(Bulk::empty(), agent, in_flight, reply);
             self.0.submit_to(&mut registry, &key, placement, job)?;
             registry.sessions.get(&key).and_then(|handle| handle.shared.session.clone())
@@ -182,9 +189,11 @@ impl Fleet {
         let mut ended = {
             let mut registry = self.0.lock();
             registry.take_end(&key);
+            registry.set_policy(&key, None);
             // Leave the registry at once: a call that arrives now makes a new session.
             let handle = registry.sessions.remove(&key).ok_or(missing)?;
             if let Some(end_reason) = end_reason {
+                registry.keep_policy(&key, &handle);
                 registry.record_end(&key, end_reason, handle.placement.clone());
             }
             handle.stop.cancel();

@@ -78,6 +78,9 @@ impl Inner {
                 None => self.placement_for(owner, target)?,
             },
         };
+        if registry.policy(&key).is_some() {
+            placement.pool.network_policy()?;
+        }
         self.submit_to(&mut registry, &key, placement, job)
     }
 
@@ -119,6 +122,7 @@ impl Inner {
         let shared = Arc::new(SessionShared::new(session_ref(key, &placement), self.settings.max_lifetime));
         let stop = CancellationToken::new();
         let note = if placement.pool.settings().local_only { Note::Reopened } else { Note::Restarted };
+        let network = registry.take_policy(key);
         let notes = registry.take_end(key).map(note).into_iter().collect();
         let task = SessionTask {
             fleet: self.clone(),
@@ -128,12 +132,13 @@ impl Inner {
             jobs: queue,
             stop: stop.clone(),
             notes,
+            network: network.clone(),
             abandoned: None,
             interrupted: None,
             ended: ended_sender,
         };
         self.tasks.spawn(task.run());
-        SessionHandle { placement, jobs, shared, stop, ended }
+        SessionHandle { placement, jobs, shared, network, stop, ended }
     }
 
     /// The next job in the queue. If there is none, the session leaves the registry; the registry keeps the unsent note

@@ -21,7 +21,7 @@ mod supervisor;
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{InstanceId, Lost, Owner, Seat, StartError};
+use greenroom_core::{InstanceId, Lost, Owner, Seat, StartError, network::NetworkPolicy};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
@@ -76,6 +76,13 @@ impl Pool {
 
     pub(crate) fn settings(&self) -> Arc<PoolSettings> {
         self.instances.settings()
+    }
+
+    /// What the pool's browsers may reach; an error where sessions can have no policy of their own.
+    pub(crate) fn network_policy(&self) -> Result<Arc<NetworkPolicy>, FleetError> {
+        let browser = || self.kind.browser();
+        let none = || FleetError::NoNetworkPolicy { pool: self.name.to_string(), browser: browser() };
+        self.settings().network.clone().ok_or_else(none)
     }
 
     /// The instance that a caller is bound to if it gives this number or alias.

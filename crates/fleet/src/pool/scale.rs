@@ -108,7 +108,9 @@ impl Pool {
         // that served one owner only stays that owner's.
         let is_default = before.is_default;
         let local_only = before.local_only || settings.local_only;
-        self.instances.set_settings(PoolSettings { is_default, local_only, ..settings });
+        // Its proxy keeps the policy with which greenroom was started.
+        let network = before.network.clone();
+        self.instances.set_settings(PoolSettings { is_default, local_only, network, ..settings });
         for instance_slot in self.instances.instance_slots().values() {
             let made = instance(instance_slot.id);
             let mut state = instance_slot.lock();

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use greenroom_core::{Engine, InstanceId, lease::Strategy};
+use greenroom_core::{Engine, InstanceId, lease::Strategy, network::NetworkPolicy};
 
 #[derive(Clone)]
 pub struct PoolSettings {
@@ -21,6 +21,9 @@ pub struct PoolSettings {
     pub spare_pause: Duration,
     /// The browsers keep their data between sessions, so only one owner may use them.
     pub local_only: bool,
+    /// What the pool's browsers may reach. `None` if greenroom's proxy does not stand between a browser and the network, or
+    /// does not tell sessions apart: sessions there can have no policy of their own.
+    pub network: Option<Arc<NetworkPolicy>>,
 }
 
 /// How many instances a pool has.

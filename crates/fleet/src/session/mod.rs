@@ -16,7 +16,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use greenroom_core::{Agent, BoxFuture, Call, InstanceId, Lost, Reply, View, record::SessionRef};
+use greenroom_core::{
+    Agent, BoxFuture, Call, InstanceId, Lost, Reply, View, network::NetworkPolicy, record::SessionRef,
+};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
@@ -192,6 +194,8 @@ pub(crate) struct SessionHandle {
     pub(crate) placement: Placement,
     pub(crate) jobs: mpsc::Sender<Job>,
     pub(crate) shared: Arc<SessionShared>,
+    /// The session's own network policy.
+    pub(crate) network: Option<Arc<NetworkPolicy>>,
     /// Asks the session to end now.
     pub(crate) stop: CancellationToken,
     /// Resolves when the seat is closed and the slot returned.

@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
     Agent, Call, InstanceId, Lost, Reply, Seat, StartError, View,
+    network::NetworkPolicy,
     port::{CRASHES_REPORTED_MAX, PortUser, Refusals, StoppedDownloads},
 };
 use tokio::{
@@ -50,6 +51,8 @@ pub(crate) struct SessionTask {
     pub(crate) jobs: mpsc::Receiver<Job>,
     pub(crate) stop: CancellationToken,
     pub(crate) notes: Vec<Note>,
+    /// The session's own network policy.
+    pub(crate) network: Option<Arc<NetworkPolicy>>,
     /// The last call, if its caller left while it ran.
     pub(crate) abandoned: Option<AbandonedCall>,
     /// The job that the end of the session interrupts, from then until [`SessionTask::leave`] answers its caller.
@@ -129,7 +132,11 @@ impl SessionTask {
     }
 
     fn attach_seat(&mut self, lease: &Lease, seat: &mut dyn Seat) {
-        seat.assign(PortUser { owner: self.key.owner().clone(), session: self.key.name(), network: None });
+        seat.assign(PortUser {
+            owner: self.key.owner().clone(),
+            session: self.key.name(),
+            network: self.network.clone(),
+        });
         if let RegistryKey::Ephemeral(owner, _) = &self.key {
             self.notes.extend(self.placement.pool.lost_seats().take_note(owner));
         }

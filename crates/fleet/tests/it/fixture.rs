@@ -4,10 +4,11 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use greenroom_core::{
     Agent, ConnectionId, Fields, InstanceId, Lost, Owner, Permit, Policy, SessionId, lease::Strategy,
+    network::NetworkPolicy,
 };
 use greenroom_fleet::{
     CallAnswer, CallTarget, EndReason, Fleet, FleetError, FleetSettings, Health, InstanceSettings,
-    InstanceStatus, Note, PoolSettings, PoolSize, PoolStatus, Retry, SessionKey,
+    InstanceStatus, Note, PoolSettings, PoolSize, PoolStatus, Retry, SessionKey, SessionOptions,
 };
 use tokio::{runtime::Handle, task::JoinHandle};
 
@@ -74,6 +75,7 @@ pub fn settings_of(world: &Arc<World>, slots: usize, instances_max: usize) -> Fl
             warm: 0,
             spare_pause: Duration::ZERO,
             local_only: false,
+            network: Some(Arc::new(NetworkPolicy::OPEN)),
         }],
         starts_max: 64,
         idle_timeout: IDLE,
@@ -262,7 +264,11 @@ impl FleetFixture {
 
     pub async fn create(&self, id: &str) -> Result<(), FleetError> {
         let permit = permit(&Owner::local(), "create_new_session");
-        self.fleet.create(permit, session(id), CallTarget::default(), Arc::new(FakeAgent)).await.map(drop)
+        let options = SessionOptions::default();
+        self.fleet
+            .create(permit, session(id), CallTarget::default(), options, Arc::new(FakeAgent))
+            .await
+            .map(drop)
     }
 
     pub async fn close(&self, id: &str) -> Result<(), FleetError> {

@@ -37,6 +37,7 @@ mod reload;
 mod restart_orders;
 mod restarts;
 mod scaling;
+mod session_network;
 mod shutdown;
 mod spares;
 mod spares_lost;

@@ -101,7 +101,15 @@ async fn play(warm: usize, slots: usize, instances_max: usize, steps: Vec<Step>)
                 let id = crate::fixture::session(&session.to_string());
                 let permit = permit(&Owner::local(), "create_new_session");
                 tokio::spawn(async move {
-                    fleet.create(permit, id, CallTarget::default(), std::sync::Arc::new(Askable)).await
+                    fleet
+                        .create(
+                            permit,
+                            id,
+                            CallTarget::default(),
+                            Default::default(),
+                            std::sync::Arc::new(Askable),
+                        )
+                        .await
                 });
             }
             Step::Close { session } => {

@@ -8,8 +8,8 @@ use axum::{
     body::Body,
     http::{HeaderMap, StatusCode},
 };
-use greenroom_core::{ConnectionId, SessionId, excerpt::excerpt, time::timestamp};
-use greenroom_fleet::{CallTarget, SessionKey, SessionStatus};
+use greenroom_core::{ConnectionId, SessionId, excerpt::excerpt, network::SessionNetwork, time::timestamp};
+use greenroom_fleet::{CallTarget, SessionKey, SessionOptions, SessionStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -58,6 +58,44 @@ pub struct Session {
     /// When greenroom closes it if no call comes; `null` while a call runs, and after its end.
     #[schema(required)]
     expires_in_seconds: Option<u64>,
+    /// What the session may reach, if that is less than its pool permits; `null` otherwise, and after its end.
+    #[schema(required)]
+    network: Option<NetworkLimits>,
+}
+
+/// What a session may reach: less than its pool permits. A rule is a host, a host with `*` in it, an address or a network,
+/// each with an optional port.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NetworkLimits {
+    /// `guarded`: public addresses only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^guarded$")]
+    preset: Option<String>,
+    /// What `guarded` permits besides public addresses, as far as the pool does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 64)]
+    allow: Option<Vec<String>>,
+    /// The session reaches nothing but these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 64)]
+    only: Option<Vec<String>>,
+    /// The session does not reach these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 64)]
+    deny: Vec<String>,
+}
+
+impl From<NetworkLimits> for SessionNetwork {
+    fn from(NetworkLimits { preset, allow, only, deny }: NetworkLimits) -> Self {
+        Self { preset, allow, only, deny }
+    }
+}
+
+impl From<SessionNetwork> for NetworkLimits {
+    fn from(SessionNetwork { preset, allow, only, deny }: SessionNetwork) -> Self {
+        Self { preset, allow, only, deny }
+    }
 }
 
 /// Sessions, oldest first.
@@ -81,6 +119,8 @@ struct NewSession {
     instance: Option<String>,
     /// The index or the label of an attached browser, instead of a pool.
     browser: Option<String>,
+    /// What the session may reach; what its pool permits if absent.
+    network: Option<NetworkLimits>,
 }
 
 pub(super) fn routes() -> OpenApiRouter<RestState> {
@@ -118,7 +158,8 @@ async fn open(
     let target = CallTarget { pool: new.pool, instance: new.instance, browser: new.browser };
     let refused = |failure: &ErrorResponse| RestError::not_run(failure, OPEN, None);
     let caller = rest_state.program();
-    let id = tools::open_session(&rest_state.gateway, &caller, id, target)
+    let options = SessionOptions { network: new.network.map(Into::into) };
+    let id = tools::open_session(&rest_state.gateway, &caller, id, target, options)
         .await
         .map_err(|failure| refused(&failure))?
         .id;
@@ -206,6 +247,7 @@ impl Session {
             last_activity: timestamp(status.last_used),
             calls_in_flight: status.calls_in_flight,
             expires_in_seconds: status.expires_in.map(|left| left.as_secs()),
+            network: status.network.clone().map(Into::into),
         })
     }
 }
@@ -226,6 +268,7 @@ impl From<SessionView> for Session {
             last_activity,
             calls_in_flight: 0,
             expires_in_seconds: None,
+            network: None,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! `create_new_session`: opens a browser before the first call needs it, under an id that the agent or greenroom
 //! chooses, in a pool and instance of its choice. Programs do the same over REST.
 
-use greenroom_core::{Permit, SessionId, SessionUid, record::SessionRef};
-use greenroom_fleet::{CallTarget, FleetError, SessionKey};
+use greenroom_core::{Permit, SessionId, SessionUid, network::SessionNetwork, record::SessionRef};
+use greenroom_fleet::{CallTarget, FleetError, SessionKey, SessionOptions};
+use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -14,11 +15,31 @@ pub(super) const TOOL: OwnTool = OwnTool {
     description: "Open a new isolated browser; returns its sessionId",
     session: Some("An id of your choice"),
     takes_selectors: true,
+    schema: || {
+        let rules = json!({ "type": "array", "items": { "type": "string" } });
+        json!({
+            "properties": {
+                "network": {
+                    "type": "object",
+                    "description": "Narrows what it may reach; rules are hosts, *.host, CIDR, :port",
+                    "properties": {
+                        "preset": { "enum": ["guarded"] },
+                        "allow": rules,
+                        "only": rules,
+                        "deny": rules,
+                    },
+                    "additionalProperties": false,
+                },
+            },
+        })
+    },
     run: |context| {
         Box::pin(async move {
             let id = context.request.session.clone();
             let target = context.request.target.clone();
-            let opened = open(context.gateway, context.caller, context.permit, id, target).await?;
+            let NewSessionArguments { network } = context.arguments()?;
+            let options = SessionOptions { network };
+            let opened = open(context.gateway, context.caller, context.permit, id, target, options).await?;
             let mut result = json!({ "sessionId": opened.id });
             if let Some(session) = opened.session {
                 result["session_id"] = json!(session.uid);
@@ -28,6 +49,13 @@ pub(super) const TOOL: OwnTool = OwnTool {
     },
     ..OwnTool::DEFAULTS
 };
+
+/// The arguments besides `sessionId` and the selectors.
+#[derive(Deserialize)]
+struct NewSessionArguments {
+    #[serde(default)]
+    network: Option<SessionNetwork>,
+}
 
 /// A session that was opened.
 pub(crate) struct OpenedSession {
@@ -42,9 +70,10 @@ pub(crate) async fn open_session(
     caller: &Caller,
     id: Option<SessionId>,
     target: CallTarget,
+    options: SessionOptions,
 ) -> Result<OpenedSession, ErrorResponse> {
     let permit = gateway.policy.permit(&caller.owner, TOOL.name)?;
-    open(gateway, caller, permit, id, target).await
+    open(gateway, caller, permit, id, target, options).await
 }
 
 async fn open(
@@ -53,6 +82,7 @@ async fn open(
     permit: Permit,
     id: Option<SessionId>,
     target: CallTarget,
+    options: SessionOptions,
 ) -> Result<OpenedSession, ErrorResponse> {
     let id = match id {
         Some(id) => {
@@ -69,7 +99,7 @@ async fn open(
         // The agent starts this session on purpose: it needs no note that an earlier one was lost.
         connection.take_lost_note(&SessionKey::Named(id.clone()));
     }
-    let created = gateway.fleet.create(permit, id.clone(), target, caller.agent.clone()).await;
+    let created = gateway.fleet.create(permit, id.clone(), target, options, caller.agent.clone()).await;
     let session = created.map_err(|error| ErrorResponse::from_fleet_error(gateway, &error))?;
     if let Some(session) = &session {
         // If recording fails, the answer to the session's first call says so.

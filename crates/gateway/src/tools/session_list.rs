@@ -62,6 +62,9 @@ fn show(status: &SessionStatus) -> Value {
     if let Some(index) = index_of(&status.pool) {
         shown["browserIndex"] = json!(index);
     }
+    if let Some(network) = &status.network {
+        shown["network"] = json!(network);
+    }
     if status.id.is_none() {
         shown["note"] = json!("used by calls without sessionId on this connection");
     }

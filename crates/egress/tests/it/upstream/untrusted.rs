@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use greenroom_core::network::NetworkPolicy;
+use greenroom_core::{Owner, network::NetworkPolicy, port::PortUser};
 use greenroom_egress::{Proxy, ProxyOptions};
 use tokio::net::TcpListener;
 
@@ -18,7 +18,7 @@ async fn guarded(trust_upstream: bool, names: &[(&str, &[&str])]) -> (Proxy, Tcp
     let options = ProxyOptions {
         policy: NetworkPolicy::GUARDED,
         upstream: Some(format!("http://{address}").parse().unwrap()),
-        trust_upstream,
+        trust_upstream: Some(trust_upstream),
         resolver: Arc::new(KnownNames::new(names)),
         ..options(TestPorts::containing(&[]))
     };
@@ -150,6 +150,35 @@ async fn trusted_upstream_gets_names() {
         }
         let page = answer(proxy.address(), "GET", "http://inside.test/").await;
         assert!(page.contains("x-greenroom-refused: private"), "{page}");
+    })
+    .await;
+}
+
+/// In an open pool the upstream gets names, but not those of a session whose own policy judges addresses; an operator who
+/// trusts the upstream decides for sessions too.
+#[tokio::test]
+async fn names_of_judged_sessions_stay_here() {
+    within(async {
+        for (trust_upstream, told) in [(None, PUBLIC), (Some(true), "site.test")] {
+            let (upstream, address) = listener().await;
+            let options = ProxyOptions {
+                upstream: Some(format!("http://{address}").parse().unwrap()),
+                trust_upstream,
+                resolver: Arc::new(KnownNames::new(SITES)),
+                ..options(TestPorts::containing(&[]))
+            };
+            let proxy = Proxy::start(options).await.unwrap();
+            let port = proxy.ports().open_port().unwrap();
+            for (network, told) in [(None, "site.test"), (Some(Arc::new(NetworkPolicy::GUARDED)), told)] {
+                port.assign(PortUser { owner: Owner::local(), session: None, network });
+                let mut browser = RawConnection::to(port.address()).await;
+                browser.send("CONNECT site.test:443 HTTP/1.1\r\nHost: x\r\n\r\n").await;
+                let head = RawConnection::accept(&upstream).await.read_head().await;
+                assert!(head.starts_with(&format!("CONNECT {told}:443 HTTP/1.1\r\n")), "{head}");
+            }
+            let page = answer(port.address(), "GET", "http://inside.test/").await;
+            assert!(page.contains("x-greenroom-refused: session"), "{page}");
+        }
     })
     .await;
 }

@@ -15,7 +15,9 @@ use std::{
 };
 
 use greenroom_core::{
-    Call, Crash, InstanceId, Lost, OpenError, StartError, View, port::StoppedDownloads, raw::parse,
+    Call, Crash, InstanceId, Lost, OpenError, StartError, View,
+    port::{PortUser, StoppedDownloads},
+    raw::parse,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -112,6 +114,8 @@ struct State {
     lose_when_looked_at: Option<u64>,
     seats: BTreeMap<u64, SeatEnds>,
     log: Vec<(u64, String)>,
+    /// The users of seats, in order.
+    users: Vec<PortUser>,
     /// Instances that cannot be started, until they are mended.
     broken: BTreeSet<InstanceId>,
     pulses: BTreeMap<InstanceId, HealthProbe>,
@@ -214,6 +218,11 @@ impl World {
         state.fail_opens.clear();
         state.broken.clear();
         state.pulses.clear();
+    }
+
+    /// Every user that a seat was assigned to, in order.
+    pub fn users(&self) -> Vec<PortUser> {
+        self.state().users.clone()
     }
 
     pub fn lose_seat(&self, seat: u64, why: Lost) {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
     Agent, BoxFuture, Call, Crash, Fields, Lost, Raw, Reply, Seat, View,
-    port::StoppedDownloads,
+    port::{PortUser, StoppedDownloads},
     raw::{encode, parse},
 };
 use tokio::sync::{oneshot, watch};
@@ -94,6 +94,10 @@ impl Seat for FakeSeat {
                 Err(_) => std::future::pending().await,
             }
         })
+    }
+
+    fn assign(&mut self, user: PortUser) {
+        self.world.state().users.push(user);
     }
 
     /// The parameter `wait`, in seconds.

@@ -10,6 +10,7 @@ mod audit;
 mod corpus;
 mod metadata;
 mod notes;
+mod session_policy;
 mod sessions;
 
 use std::{

@@ -48,7 +48,10 @@ async fn sessions_of_one_browser_have_their_own_policies() {
     assert!(first.contains("failed"), "{first}");
     assert!(second.contains("status 200"), "{second}");
     let refusals = free.0.take_refusals();
-    assert_eq!(refusals.listed[0].reason.to_string(), "the rule `127.0.0.0/8` denies it");
+    assert_eq!(
+        refusals.listed[0].reason.to_string(),
+        "the session's own `network` refuses it: the rule `127.0.0.0/8` denies it"
+    );
     assert_eq!(victim.hits().len(), 2);
     free.close().await;
     narrow.close().await;
