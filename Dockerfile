@@ -33,6 +33,8 @@ RUN apt-get update \
     && install --directory --owner greenroom --group greenroom --mode 0700 /var/lib/greenroom
 COPY --from=build /usr/local/bin/greenroom /usr/local/bin/greenroom
 ENV GREENROOM_DATA_DIR=/var/lib/greenroom
+# Clients outside of the container run as other users than greenroom in it.
+ENV GREENROOM_SERVER_ALLOW_OTHER_USERS=true
 
 # Only the installation of the engines needs npm, which brings some 400 packages: this stage keeps them out of the
 # image.

@@ -20,7 +20,7 @@ mod dial;
 mod forward;
 mod gate;
 mod host;
-mod peer_user;
+pub mod peer_user;
 mod port;
 mod refusals;
 mod resolve;

@@ -2,17 +2,15 @@
 //!
 //! The proxy's ports are open to every program of the machine, and browsers cannot be made to show credentials without a
 //! round trip for each context. So the proxy asks the kernel instead: a socket belongs to a user, and a browser's sockets
-//! belong to the user who runs greenroom. Programs of that user could connect to sites themselves.
+//! belong to the user who runs greenroom. Programs of that user could connect to sites themselves. A server without keys
+//! asks the same about its clients.
 //!
 //! The kernel answers by netlink (`sock_diag`) for exactly one connection. Where that is missing, `/proc/net/tcp` lists all
-//! connections. Systems other than Linux have neither, and the proxy serves every user there.
+//! IPv4 connections. Systems other than Linux have neither, and every user counts as greenroom's own there.
 
 #[cfg(target_os = "linux")]
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{
-    io,
-    net::{SocketAddr, SocketAddrV4},
-};
+use std::{io, net::SocketAddr};
 
 /// Whether the client of this connection runs as the same user as greenroom. An unknown user is another one.
 pub(crate) fn is_own(client: SocketAddr, proxy: SocketAddr) -> bool {
@@ -25,6 +23,18 @@ pub(crate) fn is_own(client: SocketAddr, proxy: SocketAddr) -> bool {
     }
 }
 
+/// Whether the client of this connection to a server is a program of greenroom's own user, or of root, who can do everything
+/// anyway. An unknown user is another one.
+pub fn is_own_or_root(client: SocketAddr, server: SocketAddr) -> bool {
+    match user(client, server) {
+        Ok(user) => user == 0 || user == rustix::process::geteuid().as_raw(),
+        Err(error) => {
+            tracing::debug!(%error, "cannot tell which user connects to the server, so the connection is refused");
+            false
+        }
+    }
+}
+
 /// Whether the kernel has answered once. The table of all connections is long, and any program can make the proxy look for a
 /// connection that has ended.
 #[cfg(target_os = "linux")]
@@ -32,9 +42,6 @@ static KERNEL_ANSWERS: AtomicBool = AtomicBool::new(false);
 
 #[cfg(target_os = "linux")]
 fn user(client: SocketAddr, proxy: SocketAddr) -> io::Result<u32> {
-    let (SocketAddr::V4(client), SocketAddr::V4(proxy)) = (client, proxy) else {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "not an IPv4 connection"));
-    };
     match linux::ask_kernel(client, proxy) {
         Ok(user) => {
             KERNEL_ANSWERS.store(true, Ordering::Relaxed);
@@ -60,7 +67,9 @@ mod linux {
         sockopt::{Timeout, set_socket_timeout},
     };
 
-    use super::{SocketAddrV4, io};
+    use std::net::{IpAddr, SocketAddr};
+
+    use super::io;
 
     /// The kernel answers at once; a socket without a limit could still wait for ever.
     const ANSWER_WITHIN: Duration = Duration::from_secs(1);
@@ -69,6 +78,7 @@ mod linux {
     const SOCK_DIAG_BY_FAMILY: u16 = 20;
     const NLM_F_REQUEST: u16 = 1;
     const AF_INET: u8 = 2;
+    const AF_INET6: u8 = 10;
     const IPPROTO_TCP: u8 = 6;
     /// The header of a message, and of a socket's id in it: family, state, timer and retransmits.
     const HEADER_BYTES: usize = 16;
@@ -78,7 +88,7 @@ mod linux {
     const USER_AT: usize = HEADER_BYTES + 4 + ID_BYTES + 12;
 
     /// Asks the kernel for the client's socket, whose local address is `client` and whose peer is `proxy`.
-    pub(super) fn ask_kernel(client: SocketAddrV4, proxy: SocketAddrV4) -> io::Result<u32> {
+    pub(super) fn ask_kernel(client: SocketAddr, proxy: SocketAddr) -> io::Result<u32> {
         let socket = socket_with(
             AddressFamily::NETLINK,
             SocketType::DGRAM,
@@ -92,7 +102,7 @@ mod linux {
         read_user(&answer[..length])
     }
 
-    fn request(client: SocketAddrV4, proxy: SocketAddrV4) -> Vec<u8> {
+    fn request(client: SocketAddr, proxy: SocketAddr) -> Vec<u8> {
         let mut request = Vec::with_capacity(REQUEST_BYTES as usize);
         // nlmsghdr: length, type, flags, sequence number, process.
         request.extend(REQUEST_BYTES.to_ne_bytes());
@@ -100,14 +110,20 @@ mod linux {
         request.extend(NLM_F_REQUEST.to_ne_bytes());
         request.extend([0; 8]);
         // inet_diag_req_v2: family, protocol, no extensions, padding, all states.
-        request.extend([AF_INET, IPPROTO_TCP, 0, 0]);
+        let family = if client.is_ipv4() { AF_INET } else { AF_INET6 };
+        request.extend([family, IPPROTO_TCP, 0, 0]);
         request.extend(u32::MAX.to_ne_bytes());
         // inet_diag_sockid: ports and addresses in network order, any interface, no cookie.
         request.extend(client.port().to_be_bytes());
         request.extend(proxy.port().to_be_bytes());
         for address in [client, proxy] {
-            request.extend(address.ip().octets());
-            request.extend([0; 12]);
+            match address.ip() {
+                IpAddr::V4(ip) => {
+                    request.extend(ip.octets());
+                    request.extend([0; 12]);
+                }
+                IpAddr::V6(ip) => request.extend(ip.octets()),
+            }
         }
         request.extend([0; 4]);
         request.extend([0xff; 8]);
@@ -124,17 +140,19 @@ mod linux {
     }
 
     /// Looks for the client's socket in the table of all IPv4 connections.
-    pub(super) fn search_table(client: SocketAddrV4, proxy: SocketAddrV4) -> io::Result<u32> {
+    pub(super) fn search_table(client: SocketAddr, proxy: SocketAddr) -> io::Result<u32> {
         find_user(&fs::read_to_string("/proc/net/tcp")?, client, proxy)
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the connection is not listed"))
     }
 
-    pub(super) fn find_user(table: &str, client: SocketAddrV4, proxy: SocketAddrV4) -> Option<u32> {
+    pub(super) fn find_user(table: &str, client: SocketAddr, proxy: SocketAddr) -> Option<u32> {
         // The table has the address as the number that its bytes make in memory.
-        let form =
-            |end: SocketAddrV4| format!("{:08X}:{:04X}", u32::from_ne_bytes(end.ip().octets()), end.port());
-        let local = form(client);
-        let remote = form(proxy);
+        let form = |end: SocketAddr| match end.ip() {
+            IpAddr::V4(ip) => Some(format!("{:08X}:{:04X}", u32::from_ne_bytes(ip.octets()), end.port())),
+            IpAddr::V6(_) => None,
+        };
+        let local = form(client)?;
+        let remote = form(proxy)?;
         table.lines().find_map(|line| {
             let mut fields = line.split_whitespace().skip(1);
             let is_it = fields.next() == Some(&local) && fields.next() == Some(&remote);
@@ -149,26 +167,24 @@ mod tests {
 
     use super::*;
 
-    /// An address of loopback with this one's port.
-    fn v4(address: SocketAddr) -> SocketAddrV4 {
-        SocketAddrV4::new([127, 0, 0, 1].into(), address.port())
-    }
-
-    /// Both ways name the user of a real connection, and neither names one for a connection that does not exist.
+    /// Both ways name the user of a real connection, and neither names one for a connection that does not exist. The table
+    /// has IPv4 connections only.
     #[test]
     fn user_of_a_connection_is_found() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let proxy = client.peer_addr().unwrap();
-        let own_end = client.local_addr().unwrap();
-        let own = rustix::process::geteuid().as_raw();
-        assert_eq!(linux::ask_kernel(v4(own_end), v4(proxy)).unwrap(), own);
-        assert_eq!(linux::search_table(v4(own_end), v4(proxy)).unwrap(), own);
-        assert!(is_own(own_end, proxy));
-        let absent = SocketAddr::from(([127, 0, 0, 1], 1));
-        assert!(linux::ask_kernel(v4(absent), v4(proxy)).is_err());
-        assert!(linux::search_table(v4(absent), v4(proxy)).is_err());
-        assert!(!is_own(absent, proxy));
+        for loopback in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(loopback) else { continue };
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let proxy = client.peer_addr().unwrap();
+            let own_end = client.local_addr().unwrap();
+            let own = rustix::process::geteuid().as_raw();
+            assert_eq!(linux::ask_kernel(own_end, proxy).unwrap(), own);
+            assert_eq!(linux::search_table(own_end, proxy).ok(), own_end.is_ipv4().then_some(own));
+            assert!(is_own(own_end, proxy) && is_own_or_root(own_end, proxy));
+            let absent = SocketAddr::new(own_end.ip(), 1);
+            assert!(linux::ask_kernel(absent, proxy).is_err());
+            assert!(linux::search_table(absent, proxy).is_err());
+            assert!(!is_own(absent, proxy) && !is_own_or_root(absent, proxy));
+        }
     }
 
     /// A line of the table is read by its fields: local end, remote end, and the user behind three others.
@@ -177,7 +193,7 @@ mod tests {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
             0: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000  1000        0 111 1\n   \
             1: 0100007F:D431 0100007F:1F90 01 00000000:00000000 00:00000000 00000000 65534        0 222 1\n";
-        let end = |port| SocketAddrV4::new([127, 0, 0, 1].into(), port);
+        let end = |port| SocketAddr::from(([127, 0, 0, 1], port));
         assert_eq!(linux::find_user(table, end(0xd431), end(0x1f90)), Some(65534));
         assert_eq!(linux::find_user(table, end(0x1f90), end(0xd431)), Some(1000));
         assert_eq!(linux::find_user(table, end(1), end(2)), None);

@@ -95,6 +95,7 @@ pub async fn run(
     // The kernel accepts connections from here on; a program that waits for this line may connect. A closed stdout is fine.
     let _ = writeln!(std::io::stdout().lock(), "ready: {url}/mcp");
     tracing::info!(url, "ready");
+    let listener = tcp::OwnUserListener::new(listener, settings.server.allow_other_users);
     let serving =
         http::serve(tcp::with_options(listener), http::port_router(http_state.clone()), closing.clone());
     let stopping = async {

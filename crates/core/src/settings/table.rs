@@ -96,6 +96,10 @@ settings! {
         /// Whether `/ready` with its details and `/metrics` need no API key. Otherwise they need one, and `/metrics` and the
         /// details one with the scope `admin`.
         "server.public_probes" public_probes: bool = false => Switch, Guarded;
+        /// Whether programs of other users of this machine may connect to the server's port. Without it greenroom serves
+        /// programs of its own user and of root only. A reverse proxy that runs as another user needs it, and so does a
+        /// client outside of greenroom's container; every user of the machine can then use the server's browsers.
+        "server.allow_other_users" allow_other_users: bool = false => Switch, Guarded;
         /// How long a server that receives a stop signal lets running calls go on. A second signal ends them at once.
         "server.drain_timeout" drain_timeout: Duration = Duration::from_secs(5) => Span::FROM_ZERO, Open;
         /// A server ends by itself after this time without an open session, a connected client, a running call or a

@@ -74,10 +74,10 @@ pub fn engines(greenroom: u32) -> Vec<u32> {
 /// address.
 pub async fn call_browser_of(engine: u32, method: &str) -> Value {
     let environment = fs::read(format!("/proc/{engine}/environ")).unwrap();
-    let variables = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    let mut variables = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     let endpoint =
-        variables.filter_map(|line| line.strip_prefix("PLAYWRIGHT_MCP_CDP_ENDPOINT=").map(ToOwned::to_owned));
-    let (mut socket, _) = connect_async(endpoint.last().unwrap()).await.unwrap();
+        variables.find_map(|line| line.strip_prefix("PLAYWRIGHT_MCP_CDP_ENDPOINT=").map(ToOwned::to_owned));
+    let (mut socket, _) = connect_async(endpoint.unwrap()).await.unwrap();
     socket.send(Message::text(json!({ "id": 1, "method": method }).to_string())).await.unwrap();
     while let Some(message) = socket.next().await {
         let mut message: Value = serde_json::from_str(message.unwrap().to_text().unwrap()).unwrap();

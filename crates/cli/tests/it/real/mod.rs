@@ -25,6 +25,7 @@ pub mod inspect;
 mod instance;
 pub mod isolation;
 mod limits;
+mod local_programs;
 mod one_slot;
 mod passthrough;
 mod pictures;
