@@ -142,6 +142,7 @@ mod tests {
                 downloads: None,
                 context_ports: Some(context_ports.clone()),
                 forgets_crashed_pages: false,
+                send_within: crate::cdp_proxy::SEND_WITHIN,
             };
             Self { filter: Filter::new(&rules), context_ports, ports, _run: run, _data: data }
         }

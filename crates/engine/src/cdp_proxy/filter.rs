@@ -4,12 +4,13 @@
 //! [`rules`] judge the engine's calls, and keys that copy or paste go through the [`Clipboard`]. The browser's messages
 //! pass, except those about targets that are not the engine's ([`OwnContexts`]) or that do not answer ([`SilentTabs`]),
 //! calls of bound functions, console messages and requests without end ([`BindingLimit`], [`ConsoleLimit`],
-//! [`NetworkLimit`]), long texts ([`long_events`]) and long answers ([`AnswerLimit`], [`bounded_calls`]). [`AddressLimit`] ends pages with
-//! too many long addresses, and a script bounds their Web Locks ([`RealmLimits`]). [`DownloadLimit`] counts downloads,
-//! and stops them when they are too many or too large. [`own_frames`] removes greenroom's own functions from stacks.
-//! Answers to failed navigations pass after their error pages ([`FailedNavigations`]), and answers for crashed pages
-//! become errors ([`CrashedPages`]). The filter recognises answers by their numbers and most events by their names; it
-//! parses only events of `Network`, `Fetch`, `Target`, of downloads and of worlds for scripts.
+//! [`NetworkLimit`]), long texts ([`long_events`]) and long answers ([`AnswerLimit`], [`bounded_calls`]). [`AddressLimit`]
+//! ends pages with too many long addresses, and a script bounds their Web Locks ([`RealmLimits`]). [`DownloadLimit`] counts
+//! downloads, and stops them when they are too many or too large. [`own_frames`] removes greenroom's own functions from
+//! stacks. Answers to failed navigations pass after their error pages ([`FailedNavigations`]), and answers for crashed
+//! pages become errors ([`CrashedPages`]). [`OwnEvaluations`] ends functions of greenroom's own that do not return. The
+//! filter recognises answers by their numbers and most events by their names; it parses only events of `Network`,
+//! `Fetch`, `Target`, of downloads and of worlds for scripts.
 
 use greenroom_cdp::message_stream::Text;
 use tokio::time::Instant;
@@ -33,6 +34,7 @@ use super::{
     },
     network_limit::{self, NetworkLimit},
     own_contexts::OwnContexts,
+    own_evaluations::OwnEvaluations,
     own_frames,
     realm_limits::RealmLimits,
     rules::{self, CallVerdict},
@@ -56,6 +58,7 @@ pub(super) struct Filter {
     downloads: Option<DownloadLimit>,
     context_proxies: Option<ContextProxies>,
     navigations: FailedNavigations,
+    own_evaluations: OwnEvaluations,
     own_contexts: Option<OwnContexts>,
     clipboard: Option<Clipboard>,
     realm_limits: Option<RealmLimits>,
@@ -65,7 +68,7 @@ pub(super) struct Filter {
 
 impl Filter {
     pub(super) fn new(rules: &EngineRules) -> Self {
-        let EngineRules { targets, downloads, context_ports, forgets_crashed_pages } = rules;
+        let EngineRules { targets, downloads, context_ports, forgets_crashed_pages, send_within: _ } = rules;
         let is_isolated = matches!(targets, Targets::OwnContexts);
         Self {
             ids: OwnIds::default(),
@@ -79,6 +82,7 @@ impl Filter {
             // Contexts of a browser that belongs to one seat use that browser's own port.
             context_proxies: context_ports.clone().filter(|_| is_isolated).map(ContextProxies::new),
             navigations: FailedNavigations::default(),
+            own_evaluations: OwnEvaluations::default(),
             own_contexts: is_isolated.then(OwnContexts::default),
             clipboard: is_isolated.then(Clipboard::new),
             realm_limits: is_isolated.then(RealmLimits::new),
@@ -136,6 +140,7 @@ impl Filter {
             tabs.on_engine_call(&call, now);
         }
         self.answers.on_engine_call(&call);
+        self.own_evaluations.on_engine_call(&call, text, now);
         if let ("Page.navigate", Some(session)) = (method, call.session.as_deref()) {
             self.network.navigates(session);
             self.addresses.navigates(session);
@@ -214,6 +219,7 @@ impl Filter {
             "Target.detachedFromTarget" => {
                 if let Some((_, DetachedTarget { session_id })) = params(&text) {
                     self.answers.detached(&session_id);
+                    self.own_evaluations.detached(&session_id);
                     self.bindings.detached(&session_id);
                     self.console.detached(&session_id);
                     self.network.detached(&session_id);
@@ -270,6 +276,7 @@ impl Filter {
     /// Whether the engine gets an answer, and in which form.
     fn pass_answer(&mut self, id: u32, text: Text, now: Instant) -> Vec<ProxyMessage> {
         let is_own = self.ids.contains(id);
+        self.own_evaluations.answered(id);
         if !is_own && let Some(refused) = self.answers.refuse(id, &text) {
             let mut out = vec![ProxyMessage::ToEngine(refused)];
             if answer_limit::is_value(&text) {
@@ -356,13 +363,14 @@ impl Filter {
     pub(super) fn due(&self) -> Option<Instant> {
         let tabs = self.silent_tabs.as_ref().and_then(SilentTabs::due);
         let keys = self.clipboard.as_ref().and_then(Clipboard::due);
-        tabs.into_iter().chain(keys).chain(self.navigations.due()).min()
+        tabs.into_iter().chain(keys).chain(self.navigations.due()).chain(self.own_evaluations.due()).min()
     }
 
     pub(super) fn on_deadline(&mut self, now: Instant) -> Vec<ProxyMessage> {
         let tabs = self.silent_tabs.as_mut().map(|tabs| tabs.on_deadline(now)).unwrap_or_default();
         let keys = self.clipboard.as_mut().map(|clipboard| clipboard.on_deadline(now)).unwrap_or_default();
         let mut out: Vec<ProxyMessage> = tabs.into_iter().chain(keys).collect();
+        out.extend(self.own_evaluations.on_deadline(now, &mut self.ids));
         for held in self.navigations.on_deadline(now) {
             out.extend(self.pass(held, now));
         }

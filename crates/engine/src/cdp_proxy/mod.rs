@@ -23,6 +23,7 @@ mod long_events;
 mod message;
 mod network_limit;
 mod own_contexts;
+mod own_evaluations;
 mod own_frames;
 mod realm_limits;
 mod rules;
@@ -57,7 +58,7 @@ use crate::{
 };
 
 /// How long either end may take to read its messages. An end that reads nothing for so long hangs.
-const SEND_WITHIN: Duration = Duration::from_secs(30);
+pub(crate) const SEND_WITHIN: Duration = Duration::from_secs(30);
 
 /// How long closing a connection may take.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
@@ -94,6 +95,8 @@ pub(crate) struct EngineRules {
     pub(crate) context_ports: Option<Arc<ContextPorts>>,
     /// Whether the engine fails if the browser answers calls to a page after the page has crashed.
     pub(crate) forgets_crashed_pages: bool,
+    /// How long either end may take to read its messages: [`SEND_WITHIN`], and less in tests.
+    pub(crate) send_within: Duration,
 }
 
 /// How the browser's debugger is reached.
@@ -147,11 +150,13 @@ impl CdpProxy {
         let address = format!("ws://127.0.0.1:{port}{path}");
         let (connection_lost_sender, connection_lost) = watch::channel(false);
         let targets = rules.targets.clone();
+        let send_within = rules.send_within;
         let task = tokio::spawn(accept_engines(
             listener,
             path,
             Arc::new(debugger),
             move || Filter::new(&rules),
+            send_within,
             connection_lost_sender,
         ));
         Ok(Self {
@@ -204,6 +209,7 @@ async fn accept_engines(
     path: String,
     debugger: Arc<Debugger>,
     filter: impl Fn() -> Filter,
+    send_within: Duration,
     connection_lost: watch::Sender<bool>,
 ) {
     let mut connections = JoinSet::new();
@@ -227,7 +233,7 @@ async fn accept_engines(
             match debugger.connect().await {
                 Ok((to_browser, from_browser)) => {
                     let connection = ProxyConnection { to_engine, from_engine, to_browser, from_browser };
-                    if connection.relay_messages(filter).await == ConnectionEnd::Lost {
+                    if connection.relay_messages(filter, send_within).await == ConnectionEnd::Lost {
                         connection_lost.send_replace(true);
                     }
                 }
@@ -258,7 +264,7 @@ struct ProxyConnection {
 
 impl ProxyConnection {
     /// Passes messages on until one end is gone.
-    async fn relay_messages(mut self, mut filter: Filter) -> ConnectionEnd {
+    async fn relay_messages(mut self, mut filter: Filter, send_within: Duration) -> ConnectionEnd {
         let end = loop {
             let due = filter.due();
             let out = tokio::select! {
@@ -283,7 +289,7 @@ impl ProxyConnection {
                     }
                 }
             };
-            match timeout(SEND_WITHIN, self.send(out)).await {
+            match timeout(send_within, self.send(out)).await {
                 Ok(true) => {}
                 Ok(false) => break ConnectionEnd::Lost,
                 Err(_) => {
@@ -316,6 +322,7 @@ impl ProxyConnection {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use tokio::sync::mpsc;
 
     use super::*;
@@ -343,6 +350,7 @@ mod tests {
             downloads: None,
             context_ports: None,
             forgets_crashed_pages: false,
+            send_within: SEND_WITHIN,
         };
         let proxy = CdpProxy::open(debugger, rules, &Ports::new(&run)).await.unwrap();
 
@@ -354,5 +362,46 @@ mod tests {
         let (mut engine, _reader) = message_stream::dial(proxy.address(), &[]).await.unwrap();
         assert!(engine.send("no call".into()).await);
         timeout(SEND_WITHIN, proxy.connection_lost()).await.unwrap();
+    }
+
+    /// An engine that is stopped reads nothing: its connection is lost, with all of its contexts. It must not go on with empty
+    /// ones when it continues. So is a browser's that reads nothing.
+    #[tokio::test]
+    async fn stopped_ends_lose_the_connection() {
+        for stopped in ["engine", "browser"] {
+            let data = tempfile::tempdir().unwrap();
+            let run = RunFolder::claim(data.path()).unwrap();
+            let browser = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = format!("ws://{}/browser", browser.local_addr().unwrap());
+            let long: Text = json!({ "method": "Page.x", "params": "x".repeat(1 << 20) }).to_string().into();
+            let event = long.clone();
+            let _browser = AbortOnDropHandle::new(tokio::spawn(async move {
+                let (stream, _) = browser.accept().await.unwrap();
+                let (mut writer, _reader) = message_stream::accept(stream, "/browser").await.unwrap();
+                // The reader is kept, and never read: the browser is stopped, or sends only.
+                while stopped == "engine" && writer.send(event.clone()).await {}
+                std::future::pending::<()>().await;
+            }));
+            let debugger = Debugger { address, headers: Vec::new() };
+            let rules = EngineRules {
+                targets: Targets::All,
+                downloads: None,
+                context_ports: None,
+                forgets_crashed_pages: false,
+                send_within: Duration::from_millis(50),
+            };
+            let proxy = CdpProxy::open(debugger, rules, &Ports::new(&run)).await.unwrap();
+            let (mut engine, _reader) = message_stream::dial(proxy.address(), &[]).await.unwrap();
+            let call: Text =
+                json!({ "id": 1, "method": "Page.x", "params": { "x": *long } }).to_string().into();
+            let calls = async {
+                while stopped == "browser" && engine.send(call.clone()).await {}
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                () = calls => {}
+                lost = timeout(SEND_WITHIN, proxy.connection_lost()) => lost.expect(stopped),
+            }
+        }
     }
 }

@@ -17,7 +17,7 @@ use super::{DevtoolsEngine, calls::DevtoolsCalls, command};
 use crate::{
     EngineBase,
     browser_handle::BrowserHandle,
-    cdp_proxy::{CdpProxy, EngineRules, Targets},
+    cdp_proxy::{CdpProxy, EngineRules, SEND_WITHIN, Targets},
     endpoint::Endpoint,
     loss::Loss,
     observed_browser::ObservedBrowser,
@@ -57,6 +57,7 @@ pub(super) async fn start(
         downloads: None,
         context_ports: None,
         forgets_crashed_pages: false,
+        send_within: SEND_WITHIN,
     };
     let (handle, observer) = BrowserHandle::attach(&endpoint, run, ports, rules).await?;
     let browser = Arc::new(ObservedBrowser::new(handle, observer, Loss::default()));

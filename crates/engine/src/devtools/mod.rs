@@ -25,7 +25,7 @@ use greenroom_core::{Agent, BoxFuture, Engine, EngineFormat, Instance, InstanceI
 use crate::{
     EngineBase, EngineEntry,
     browser_handle::BrowserHandle,
-    cdp_proxy::{EngineRules, Targets},
+    cdp_proxy::{EngineRules, SEND_WITHIN, Targets},
     downloads::Downloads,
     launcher::ProcessSpec,
     loss::Loss,
@@ -143,6 +143,7 @@ impl SeatProcessFactory for DevtoolsEngine {
                 downloads: None,
                 context_ports: Some(context_ports.clone()),
                 forgets_crashed_pages: false,
+                send_within: SEND_WITHIN,
             };
             let (handle, observer) = BrowserHandle::start(launcher, run, ports, &spec, rules).await?;
             let browser = ObservedBrowser::new(handle, observer, Loss::default());

@@ -23,7 +23,7 @@ use crate::{arguments::CallArguments, workspace::WorkspaceRefusal};
 
 /// Where the page is scrolled to, and how wide the viewport and the whole page are, in CSS pixels. Pages can change
 /// what the function reads, so greenroom accepts nothing but plausible numbers.
-pub(super) const PAGE_VIEW: &str = "() => { const e = document.documentElement, b = document.body || e; \
+pub(crate) const PAGE_VIEW: &str = "() => { const e = document.documentElement, b = document.body || e; \
     return [scrollX, scrollY, innerWidth, Math.max(b.scrollWidth, e.scrollWidth, b.offsetWidth, e.offsetWidth, \
     b.clientWidth, e.clientWidth)]; }";
 

@@ -42,7 +42,7 @@ use greenroom_core::{Agent, BoxFuture, Engine, EngineFormat, Instance, InstanceI
 use crate::{
     EngineBase, EngineEntry,
     browser_handle::BrowserHandle,
-    cdp_proxy::{EngineRules, Targets},
+    cdp_proxy::{EngineRules, SEND_WITHIN, Targets},
     context_ports::ContextPorts,
     downloads::Downloads,
     launcher::ProcessSpec,
@@ -51,6 +51,7 @@ use crate::{
     tool_list::{self, ToolsChanged},
 };
 
+pub(crate) use annotate::PAGE_VIEW;
 use format::PlaywrightFormat;
 use instance::PlaywrightInstance;
 pub use package::PLAYWRIGHT;
@@ -111,6 +112,7 @@ impl PlaywrightEngine {
             downloads,
             context_ports: context_ports.clone(),
             forgets_crashed_pages: true,
+            send_within: SEND_WITHIN,
         };
         match (&self.options.attach, &context_ports) {
             (Some(endpoint), _) => BrowserHandle::attach(endpoint, &self.run, &self.ports, rules).await,

@@ -6,7 +6,13 @@ use super::{super::message::unknown_session, *};
 use crate::downloads::Downloads;
 
 fn rules(targets: Targets) -> EngineRules {
-    EngineRules { targets, downloads: None, context_ports: None, forgets_crashed_pages: true }
+    EngineRules {
+        targets,
+        downloads: None,
+        context_ports: None,
+        forgets_crashed_pages: true,
+        send_within: super::super::SEND_WITHIN,
+    }
 }
 
 fn filter(targets: Targets) -> Filter {
