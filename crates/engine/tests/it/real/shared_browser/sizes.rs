@@ -1,13 +1,16 @@
 //! No size that a page or an agent asks for makes another session lose its browser.
 
-use std::{fs, time::Duration};
+use std::{fs, sync::Arc, time::Duration};
 
-use greenroom_core::page_size::PIXELS_MAX;
-use greenroom_testkit::{TEST_TIMEOUT, within};
-use serde_json::json;
+use greenroom_core::{Call, page_size::PIXELS_MAX};
+use greenroom_testkit::{HostileJson, TEST_TIMEOUT, within};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{super::snapshot, BROWSERS, BrowserKind, SharedBrowser, SharedSeat, text};
+use super::{
+    super::{body, snapshot},
+    AgentWithWorkspace, BROWSERS, BrowserKind, SharedBrowser, SharedSeat, text,
+};
 
 /// How long a hostile call may run before its seat is given up. It may hang; only other seats count.
 const HOSTILE: Duration = Duration::from_secs(5);
@@ -174,6 +177,154 @@ async fn long_pictures_are_refused() {
     browser.end_with([hostile, neighbour]).await;
 }
 
+/// A page whose functions never return gets its picture without marks, and a note; the session goes on.
+#[tokio::test]
+async fn silent_page_gets_a_picture_without_marks() {
+    let browser = SharedBrowser::start(BrowserKind::HeadlessShell).await;
+    let (mut silent, neighbour) = browser.hostile_and_neighbour().await;
+    silent.evaluate("() => { Object.defineProperty(window, 'scrollX', { get() { for (;;); } }); }").await;
+    let params = greenroom_core::raw::encode(&json!({ "name": "browser_take_screenshot", "arguments": {} }));
+    let mut call = Call::new("browser_take_screenshot", params);
+    call.annotate = true;
+    let worker = Arc::new(AgentWithWorkspace(silent.workspace.path().to_owned()));
+    let picture = within(TEST_TIMEOUT, silent.seat.call(call, worker)).await.unwrap();
+    assert!(!picture.is_failure(), "{}", text(&picture));
+    assert!(body(&picture).contains("not annotated: the size of the page is unknown"), "{}", text(&picture));
+    let opened = silent.call("browser_tabs", json!({ "action": "new" })).await;
+    assert!(opened.contains("about:blank"), "{opened}");
+    browser.end_with([silent, neighbour]).await;
+}
+
+/// Random sizes from a seed, of everything whose size a page or an agent decides: the browser survives them, and the
+/// neighbour's calls are answered. Emulated metrics and screencasts reach the proxy as the engine's own calls do.
+#[tokio::test]
+async fn browser_survives_random_sizes() {
+    assert_survives_random_sizes(BrowserKind::HeadlessShell, 1, 8).await;
+}
+
+/// Random attacks of all kinds, in turns. The seed and the number of an attack reproduce it.
+async fn assert_survives_random_sizes(kind: BrowserKind, seed: u64, attacks: u32) {
+    let browser = SharedBrowser::start(kind).await;
+    let mut neighbour = browser.seat().await;
+    neighbour.call("browser_navigate", json!({ "url": browser.site.url("/title?t=neighbour") })).await;
+    let mut sizes = RandomSizes(HostileJson::new(seed));
+    for number in 0..attacks {
+        let (tool, arguments) = sizes.attack(number);
+        let mut hostile = browser.seat().await;
+        hostile.call("browser_navigate", json!({ "url": browser.site.url("/title?t=hostile") })).await;
+        let attacked = timeout(HOSTILE, async {
+            let attacked = !hostile.reply(tool, arguments.clone()).await.is_failure();
+            let picture = json!({ "type": "jpeg", "fullPage": number % 2 == 0 });
+            (attacked, !hostile.reply("browser_take_screenshot", picture).await.is_failure())
+        });
+        let attacked = attacked.await;
+        let title = neighbour.evaluate("() => document.title").await;
+        assert_eq!(title, "neighbour", "{kind:?}, seed {seed}, attack {number}: {arguments} ({attacked:?})");
+        let memory = browser.memory();
+        assert!(
+            memory < MEMORY_MAX,
+            "{kind:?}, seed {seed}, attack {number}: {} MiB, {arguments}",
+            memory >> 20
+        );
+        within(TEST_TIMEOUT, hostile.seat.close()).await;
+    }
+    neighbour.seat.close().await;
+    browser.end().await;
+}
+
+/// Makes sizes, always the same from the same seed.
+struct RandomSizes(HostileJson);
+
+impl RandomSizes {
+    /// Where programs change their ways: signs, limits of their number types, limits of greenroom and of Chromium.
+    const SIZES: [&str; 18] = [
+        "-1",
+        "0",
+        "1",
+        "0.001",
+        "300",
+        "1280",
+        "4096",
+        "8192",
+        "16384",
+        "16385",
+        "32767",
+        "32768",
+        "65536",
+        "100000",
+        "10000000",
+        "2147483647",
+        "4294967296",
+        "1e15",
+    ];
+
+    fn size(&mut self) -> &'static str {
+        self.0.pick(&Self::SIZES)
+    }
+
+    /// A tool and its arguments.
+    fn attack(&mut self, number: u32) -> (&'static str, Value) {
+        let (width, height, scale) = (self.size(), self.size(), self.size());
+        let script = match number % 8 {
+            0 => format!(
+                "open('/title?t=p', '_blank', 'width={width},height={height},left={scale},top={scale}')"
+            ),
+            1 => format!(
+                "const c = document.createElement('canvas'); c.width = {width}; c.height = {height};
+                c.getContext('2d')?.fillRect(0, 0, {scale}, 9); document.body.append(c)"
+            ),
+            2 => format!(
+                "const w = open('/title?t=p', '_blank', 'width=300,height=300'); w.resizeTo({width}, {height}); w.moveTo({scale}, 0)"
+            ),
+            3 => format!(
+                "document.body.style.cssText = 'width:{width}px;height:{height}px;zoom:{scale};background:red'"
+            ),
+            4 => {
+                let number = |text: &str| text.parse::<f64>().unwrap();
+                return ("browser_resize", json!({ "width": number(width), "height": number(height) }));
+            }
+            5 => {
+                return (
+                    "browser_run_code_unsafe",
+                    code(&format!("{}{}", metrics(width, height, scale), PAUSE)),
+                );
+            }
+            6 => {
+                let cast = format!(
+                    "await session.send('Page.startScreencast', {{ format: 'jpeg', maxWidth: {width}, maxHeight: {height} }});"
+                );
+                return (
+                    "browser_run_code_unsafe",
+                    code(&format!("{cast}{}{PAUSE}", metrics(width, height, scale))),
+                );
+            }
+            _ => {
+                let clip = format!(
+                    "await session.send('Page.captureScreenshot', {{ format: 'jpeg', captureBeyondViewport: true,
+                    clip: {{ x: 0, y: 0, width: {width}, height: {height}, scale: {scale} }} }});"
+                );
+                return ("browser_run_code_unsafe", code(&clip));
+            }
+        };
+        ("browser_evaluate", json!({ "function": format!("() => {{ {script} }}") }))
+    }
+}
+
+/// Has the page draw a few frames.
+const PAUSE: &str = "await page.evaluate(async () => { for (let i = 0; i < 5; i++) await new Promise(requestAnimationFrame); });";
+
+fn metrics(width: &str, height: &str, scale: &str) -> String {
+    format!(
+        "await session.send('Emulation.setDeviceMetricsOverride', {{ width: {width}, height: {height},
+        deviceScaleFactor: {scale}, mobile: false, screenWidth: {height}, screenHeight: {width} }}).catch(() => {{}});"
+    )
+}
+
+/// Code in the engine that calls the browser's debugger, as the engine itself does.
+fn code(calls: &str) -> Value {
+    json!({ "code": format!("async page => {{ const session = await page.context().newCDPSession(page); {calls} }}") })
+}
+
 /// Pages of absurd sizes, and pictures of them, one after the other: the browser survives, the neighbour's calls are
 /// answered, and the machine keeps its memory.
 #[tokio::test]
@@ -193,6 +344,17 @@ mod soak {
         for kind in BROWSERS {
             assert_survives(kind, &QUICK).await;
             assert_survives(kind, &SLOW).await;
+        }
+    }
+
+    /// Random sizes from several seeds in both browsers. Runs with GREENROOM_SOAK=1 only.
+    #[tokio::test]
+    async fn both_browsers_survive_random_sizes() {
+        greenroom_testkit::require_long_tests();
+        for seed in 1..=5 {
+            for kind in BROWSERS {
+                assert_survives_random_sizes(kind, seed, 40).await;
+            }
         }
     }
 }
