@@ -57,3 +57,35 @@ fn configurations_in_docs_are_valid() {
     }
     assert!(shown > 10, "only {shown} were found");
 }
+
+/// Every test that SECURITY.md names is there: `crate::path::function` is a test function of a file with that path, in
+/// the crate's sources or its tests.
+#[test]
+fn tests_named_in_the_threat_model_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("SECURITY.md")).unwrap();
+    let named: Vec<_> = page
+        .split('`')
+        .filter(|text| text.starts_with("greenroom") && text.contains("::") && !text.contains(' '))
+        .collect();
+    assert!(named.len() > 30, "only {} tests were found", named.len());
+    for name in named {
+        let (path, function) = name.rsplit_once("::").unwrap();
+        let mut modules = path.split("::");
+        let folder = match modules.next().unwrap() {
+            "greenroom" => "cli",
+            package => package.strip_prefix("greenroom_").unwrap_or_else(|| panic!("{name}")),
+        };
+        let path = modules.collect::<Vec<_>>().join("/");
+        let files = ["src", "tests/it"].map(|base| root.join("crates").join(folder).join(base).join(&path));
+        let mut sources = files.iter().flat_map(|file| [file.with_extension("rs"), file.join("mod.rs")]);
+        let is_there = |source: &str| {
+            let before = source.split_once(&format!("fn {function}(")).map_or("", |(before, _)| before);
+            let before = before.trim_end().trim_end_matches("async").trim_end();
+            let mut attributes = before.lines().rev().take_while(|line| line.trim().starts_with("#["));
+            attributes.any(|line| line.contains("test"))
+        };
+        let is_test = sources.any(|file| fs::read_to_string(file).is_ok_and(|source| is_there(&source)));
+        assert!(is_test, "SECURITY.md names a test that is not there: `{name}`");
+    }
+}
