@@ -23,6 +23,8 @@ pub struct PoolStatus {
     /// Open seats in free slots that have no owner yet.
     pub spares: usize,
     pub waiting: usize,
+    /// No proxy of greenroom stands between some browser of the pool and the network: no network policy holds there.
+    pub unproxied: bool,
 }
 
 #[derive(Debug, Clone)]

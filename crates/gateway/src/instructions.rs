@@ -172,6 +172,7 @@ mod tests {
             leased_slots: 0,
             spares: 0,
             waiting: 0,
+            unproxied: false,
         }
     }
 

@@ -197,6 +197,7 @@ mod tests {
             instances,
             spares: 0,
             waiting: 0,
+            unproxied: false,
         }
     }
 

@@ -219,6 +219,7 @@ fn settings(engine: &Arc<EchoEngine>, is_default: bool) -> PoolSettings {
         lease_timeout,
         warm: 0,
         spare_pause: Duration::ZERO,
+        unproxied: attached,
         network: (!attached).then(|| Arc::new(NetworkPolicy::GUARDED)),
         local_only: false,
     }

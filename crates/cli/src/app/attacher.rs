@@ -183,6 +183,7 @@ fn attachment(
         spare_pause: Duration::ZERO,
         local_only: !pool.isolated,
         network: None,
+        unproxied: true,
     };
     let settings = BrowserSettings {
         url: browser.shown_url(),

@@ -96,6 +96,7 @@ fn built_in(kind: ProcessKind, all: &Arc<Settings>, engines: &Engines) -> PoolSe
         spare_pause: SPARE_PAUSE,
         local_only: !pool.isolated,
         network: network(all, pool, &[]),
+        unproxied: !pool.is_proxied(),
     }
 }
 
@@ -121,6 +122,7 @@ fn declared(pool: &DeclaredPool, all: &Arc<Settings>, engines: &Engines) -> Pool
         spare_pause: SPARE_PAUSE,
         local_only: !isolated,
         network: network(all, &pool.common, &pool.instances),
+        unproxied: pool.instances.iter().any(|instance| !instance.pool.is_proxied()),
     }
 }
 

@@ -13,6 +13,7 @@ mod display;
 mod engine;
 mod leftovers;
 mod limits;
+mod network;
 mod node;
 mod npm;
 mod sandbox;
@@ -140,6 +141,7 @@ pub async fn run_checks(installation: Installation) -> Vec<Finding> {
     findings.extend([
         check("display", check_on_thread(&installation, display::check)).await,
         check("sandbox", check_on_thread(&installation, sandbox::check)).await,
+        check("network", check_on_thread(&installation, network::check)).await,
         check("leftovers", check_on_thread(&installation, leftovers::check)).await,
     ]);
     findings.extend(check_each("limits", CHECK_TIMEOUT, limits::check(&installation)).await);

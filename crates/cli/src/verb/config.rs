@@ -11,7 +11,7 @@ use std::{
 
 use greenroom_core::{
     printable::printable_lines,
-    settings::{Origin, Resolved, SETTINGS},
+    settings::{Origin, Resolved, SETTINGS, Settings},
 };
 use serde_json::json;
 
@@ -30,12 +30,13 @@ pub fn show(resolved: &Resolved, args: &ShowArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn as_json(resolved: &Resolved) -> serde_json::Result<String> {
+    let in_force = in_force(resolved);
     let settings: Vec<_> = SETTINGS
         .iter()
         .map(|setting| {
             json!({
                 "key": setting.key,
-                "value": setting.json(&resolved.settings),
+                "value": setting.json(&in_force),
                 "source": source(resolved.origin(setting.key)),
             })
         })
@@ -46,6 +47,14 @@ fn as_json(resolved: &Resolved) -> serde_json::Result<String> {
     let browsers: Vec<_> = browsers.map(|(at, browser)| browsers::as_json(resolved, at, browser)).collect();
     let all = json!({ "settings": settings, "browsers": browsers, "pools": pools });
     Ok(serde_json::to_string_pretty(&all)? + "\n")
+}
+
+/// The settings, with the preset that holds where `network.preset` is `auto`: it depends on another setting, and a user who
+/// asks what is in force must not have to know on which.
+fn in_force(resolved: &Resolved) -> Settings {
+    let mut settings = resolved.settings.clone();
+    settings.network.preset = Some(settings.network_preset());
+    settings
 }
 
 fn source(origin: &Origin) -> serde_json::Value {
@@ -61,9 +70,10 @@ fn source(origin: &Origin) -> serde_json::Value {
 }
 
 fn as_tables(resolved: &Resolved) -> String {
+    let in_force = in_force(resolved);
     let rows = SETTINGS.iter().map(|setting| {
         let origin = resolved.origin(setting.key).to_string();
-        [setting.key.to_owned(), setting.show(&resolved.settings), origin]
+        [setting.key.to_owned(), setting.show(&in_force), origin]
     });
     let mut text = table(["KEY", "VALUE", "SOURCE"], rows);
     for pool in &resolved.settings.pools {

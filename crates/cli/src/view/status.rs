@@ -32,7 +32,7 @@ fn greenroom(outcome: &QueryOutcome, terminal: Terminal) -> String {
             } else {
                 text += &sessions(&rows, INDENT, terminal);
             }
-            text + &pools(status, terminal) + &browsers(status, terminal)
+            text + &pools(status, terminal) + &browsers(status, terminal) + &unproxied(status)
         }
         QueryOutcome::Unanswered { endpoint, why } => {
             let server =
@@ -67,6 +67,19 @@ fn pools(status: &ProcessStatus, terminal: Terminal) -> String {
 fn browsers(status: &ProcessStatus, terminal: Terminal) -> String {
     let rows: Vec<_> = status.browsers.iter().map(|browser| (status.pid, browser)).collect();
     if rows.is_empty() { String::new() } else { browser_table(&rows, INDENT, terminal) }
+}
+
+/// Where no network policy holds, if there is such a place.
+fn unproxied(status: &ProcessStatus) -> String {
+    let pools = status.pools.iter().filter(|pool| pool.unproxied);
+    let mut places: Vec<_> = pools.map(|pool| format!("pool {}", escape(&pool.name))).collect();
+    if !status.browsers.is_empty() {
+        places.push("attached browsers".to_owned());
+    }
+    if places.is_empty() {
+        return String::new();
+    }
+    format!("{INDENT}no proxy, so no network policy: {}\n", places.join(", "))
 }
 
 fn pool(pool: &PoolReport) -> String {

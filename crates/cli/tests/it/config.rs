@@ -520,6 +520,19 @@ fn network_policy_is_read() {
     assert_snapshot!(lines(&output, &keys));
 }
 
+/// `config show` names the preset that holds, not the word for choosing it.
+#[test]
+fn network_preset_in_force_is_shown() {
+    for (listen, preset) in [("127.0.0.1:0", "open"), ("192.0.2.1:80", "guarded")] {
+        let output = fixture().env("GREENROOM_SERVER_LISTEN", listen).run(SHOW);
+        let line = output.lines().find(|line| line.starts_with("network.preset ")).unwrap();
+        assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["network.preset", preset, "default"]);
+        let json = fixture().env("GREENROOM_SERVER_LISTEN", listen).run(&["config", "show", "--json"]);
+        let value = json.split("\"network.preset\",").nth(1).and_then(|rest| rest.lines().nth(1)).unwrap();
+        assert_eq!(value.trim(), format!("\"value\": \"{preset}\","));
+    }
+}
+
 /// A rule that is none stops the start, with the rule and what is wrong with it.
 #[test]
 fn invalid_network_rules_stop_the_start() {

@@ -79,6 +79,12 @@ impl Pool {
         !self.engine.facts().is_user_supplied && !engines_own && !self.wsl_windows && !self.extension
     }
 
+    /// Whether greenroom's proxy stands between the pool's browsers and the network. A custom engine brings its own browser,
+    /// and the extension uses the user's.
+    pub fn is_proxied(&self) -> bool {
+        !self.engine.facts().is_user_supplied && !self.extension
+    }
+
     /// The custom engine's address for messages: without its secrets.
     pub fn shown_url(&self) -> Option<String> {
         self.url.as_deref().map(web_address::shown)

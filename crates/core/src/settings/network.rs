@@ -77,9 +77,9 @@ impl Settings {
         settings
     }
 
-    /// The preset of pools without their own. A server that other machines can reach, or that serves several owners, guards
+    /// The preset of pools without their own: what `network.preset` is, or stands for if it is `auto`. A server that other machines can reach, or that serves several owners, guards
     /// its network.
-    fn network_preset(&self) -> NetworkPreset {
+    pub fn network_preset(&self) -> NetworkPreset {
         let is_shared = self.has_keys() || !self.server.listen.ip().is_loopback();
         let default = if is_shared { NetworkPreset::Guarded } else { NetworkPreset::Open };
         self.network.preset.unwrap_or(default)

@@ -60,7 +60,7 @@ deny = [\"browser_evaluate\", \"*_upload\"]
 ## What a working directory may not set
 
 A `greenroom.toml` or `.env` in the working directory may have come with a cloned repository. It may not set anything that names a
-program or weakens a protection. Such settings are marked *guarded*: put them in your own file under
+program or weakens a protection. Such settings are marked *user-only*: put them in your own file under
 `~/.config/greenroom/`, in the environment, in a flag, or in a file that you name with `--config`.
 
 Such a file may set what is marked *limit*. If you have set the same limit in one of those places, the file may only lower a number:
@@ -97,7 +97,7 @@ pub fn reference() -> String {
 
 fn row(setting: &Setting, defaults: &Settings) -> String {
     let lock = match setting.guard {
-        Guard::Guarded => ", *guarded*",
+        Guard::Guarded => ", *user-only*",
         Guard::Limit | Guard::LimitWith(_) => ", *limit*",
         Guard::Open => "",
     };

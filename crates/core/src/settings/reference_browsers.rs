@@ -35,7 +35,7 @@ greenroom mcp --browserUrl \"work=http://127.0.0.1:9222|google-chrome --remote-d
   with `browserIndex`, by its number or its label.
 - `--browserUrl` and `--wsEndpoint` (also `--browser-url`, `--ws-endpoint`) take `[LABEL=]URL[|START COMMAND]`. Each flag takes
   both kinds of address. `--engine` is short for `--pool-engine`.
-- All of `[[browsers]]` is *guarded*. Headers have no flag, because every user of a machine can read its command lines. greenroom never
+- All of `[[browsers]]` is *user-only*. Headers have no flag, because every user of a machine can read its command lines. greenroom never
   shows the values of headers, nor the query, user and password of an address.
 - greenroom splits a start command like every other command and runs it without a shell. It replaces `{url}` by the browser's address;
   there is no other placeholder. Only `reconnect_browser` runs the command, and only if the browser does not answer.

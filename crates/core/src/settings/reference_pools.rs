@@ -51,8 +51,8 @@ alias = \"edge_main\"
   `.env` overrides TOML, and the environment overrides `.env`. The global level has all of a setting's names: `PW_MCP_PROXY_SLOTS` is a second spelling of
   `GREENROOM_POOL_SLOTS`, which wins in the same source, and `--pool-slots` beats both.
 - If variables configure a pool, they replace the TOML pool of the same name as a whole. A `.env` may not do so if that would drop
-  your guarded values or limits. Of two TOML files the later overrides the earlier key by key.
-- A *guarded* setting is guarded on every level, and your *limit* holds on every level. `WSL_WINDOWS` is not guarded: it makes
+  your user-only values or limits. Of two TOML files the later overrides the earlier key by key.
+- A *user-only* setting is user-only on every level, and your *limit* holds on every level. `WSL_WINDOWS` is not user-only: it makes
   `cmd.exe` start the pinned engine, and names no program itself.
 - The default of `sessions.scope` is then `call`. `pool.instances_max` and `pool.instance_idle` apply to the built-in pool only.
 - `greenroom config show` prints each pool with its instances, every key that was set, and where.

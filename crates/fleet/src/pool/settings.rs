@@ -24,6 +24,8 @@ pub struct PoolSettings {
     /// What the pool's browsers may reach. `None` if greenroom's proxy does not stand between a browser and the network, or
     /// does not tell sessions apart: sessions there can have no policy of their own.
     pub network: Option<Arc<NetworkPolicy>>,
+    /// No proxy of greenroom stands between some browser of the pool and the network.
+    pub unproxied: bool,
 }
 
 /// How many instances a pool has.

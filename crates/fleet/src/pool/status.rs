@@ -48,6 +48,7 @@ impl Pool {
             leased_slots: figures.leased,
             spares: self.idle_seats.spares(|_| true),
             waiting: figures.waiting,
+            unproxied: settings.unproxied,
         }
     }
 

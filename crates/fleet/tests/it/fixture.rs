@@ -76,6 +76,7 @@ pub fn settings_of(world: &Arc<World>, slots: usize, instances_max: usize) -> Fl
             spare_pause: Duration::ZERO,
             local_only: false,
             network: Some(Arc::new(NetworkPolicy::OPEN)),
+            unproxied: false,
         }],
         starts_max: 64,
         idle_timeout: IDLE,

@@ -60,6 +60,8 @@ pub struct PoolReport {
     /// Open browsers that wait for a session. They do not count as leased.
     pub spares: usize,
     pub restarts: u64,
+    /// No proxy of greenroom stands between some browser of the pool and the network: no network policy holds there.
+    pub unproxied: bool,
     /// The instances, by number.
     pub members: Vec<InstanceReport>,
 }
@@ -123,6 +125,7 @@ fn pool(status: PoolStatus) -> PoolReport {
         slots: status.slots,
         waiting: status.waiting,
         spares: status.spares,
+        unproxied: status.unproxied,
     }
 }
 

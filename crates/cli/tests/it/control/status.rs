@@ -68,7 +68,7 @@ async fn status_shows_every_process() {
         pool,
         json!({
             "name": "DEFAULT", "description": "", "isDefault": true, "elastic": true, "drained": false, "instances": 1, "healthy": 1,
-            "available": 1, "leased": 1, "slots": 128, "waiting": 0, "spares": 0, "restarts": 0,
+            "available": 1, "leased": 1, "slots": 128, "waiting": 0, "spares": 0, "restarts": 0, "unproxied": true,
         })
     );
     assert_eq!((&members[0]["id"], &members[0]["status"]), (&json!(0), &json!("healthy")), "{members}");
