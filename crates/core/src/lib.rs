@@ -18,6 +18,7 @@ pub mod plural;
 pub mod policy;
 pub mod port;
 pub mod printable;
+pub mod quota;
 pub mod raw;
 pub mod record;
 pub mod settings;

@@ -306,6 +306,7 @@ mod tests {
             downloads: None,
             context_ports: None,
             forgets_crashed_pages: false,
+            send_within: crate::cdp_proxy::SEND_WITHIN,
         };
         BrowserHandle::start(launcher, run, &Ports::new(run), &spec, rules).await.unwrap()
     }

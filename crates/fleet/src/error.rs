@@ -23,6 +23,8 @@ pub struct LeaseTimeout {
     pub waiting: usize,
     /// How many instances the pool withholds because they do not answer.
     pub silent: usize,
+    /// An instance serves one owner at a time, so free slots may be of no use to the caller.
+    pub is_owners_apart: bool,
     /// The instance that the caller waited for, if it had to be a certain one.
     pub instance: Option<InstanceId>,
     /// The names of the caller's own sessions that hold slots, and the number of other owners' sessions.
@@ -47,6 +49,15 @@ pub enum FleetError {
     NotRun(Lost),
     #[error("the session was closed during this call")]
     Closed,
+    /// The owner has as many sessions as it may have. Those it has stay.
+    #[error("too many sessions: you have {used}, and at most {max} are allowed")]
+    TooManySessions { used: usize, max: usize },
+    /// The owner has as many calls in flight as it may have. The call did not run.
+    #[error("too many calls at once: {used} of yours wait or run, and at most {max} are allowed")]
+    TooManyCalls { used: usize, max: usize },
+    /// The owner has as many waiting calls as it may have. The call did not run.
+    #[error("too many waiting calls: {used} of yours wait, and at most {max} are allowed")]
+    TooManyWaitingCalls { used: usize, max: usize },
     #[error("too many calls wait for this session: {max} are queued already")]
     QueueFull { max: usize },
     #[error("too many callers wait for {}: {max}", .browser.as_ref().map_or_else(|| format!("a browser of pool \"{pool}\""), ToString::to_string))]

@@ -17,6 +17,7 @@ mod pool_status;
 /// Public for the benchmarks only.
 #[doc(hidden)]
 pub mod queue;
+mod quota;
 mod registry;
 mod seat;
 mod session;

@@ -29,7 +29,7 @@ use std::{pin::pin, task::Poll};
 
 use greenroom_core::{
     InstanceId, Owner,
-    lease::{Ledger, RestartOutlook, SlotRequest, Strategy},
+    lease::{Ledger, RestartOutlook, Sharing, SlotRequest, Strategy},
 };
 use shuttle::{
     future::block_on,
@@ -148,6 +148,69 @@ fn lost_instance_leaves_no_caller_waiting() {
             ledger.started(InstanceId(0))
         });
         callers.into_iter().for_each(|caller| caller.join().unwrap());
+        assert_eq!((queue.figures().leased, queue.figures().waiting), (0, 0));
+    });
+}
+
+/// Whether callers of two owners hold slots of the one instance at the same time.
+#[derive(Clone, Default)]
+struct Owners(Arc<[AtomicUsize; 2]>);
+
+impl Owners {
+    fn hold(&self, owner: usize) {
+        self.0[owner].fetch_add(1, Ordering::SeqCst);
+        thread::yield_now();
+        assert_eq!(self.0[1 - owner].load(Ordering::SeqCst), 0, "another owner holds a slot");
+        self.0[owner].fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Restarts the instance if it has been cleared, as its supervisor does.
+fn restart_if_cleared(queue: &Queue) {
+    if queue.with(|ledger| ledger.recycle(InstanceId(0))) {
+        queue.change(|ledger| ledger.started(InstanceId(0)));
+    }
+}
+
+/// Two owners want the same instance, and one caller leaves the queue at any moment: the owners never hold slots of it
+/// together, and each caller gets its turn.
+#[test]
+fn owners_share_no_instance() {
+    check(|| {
+        let mut ledger = Ledger::new(Strategy::Fifo);
+        ledger.set_sharing(Sharing::OneOwner);
+        let id = ledger.add(2, false).unwrap();
+        ledger.started(id);
+        let queue = Queue::new(ledger);
+        let owners = Owners::default();
+        let callers = [(0, None), (1, None), (0, Some(0)), (1, Some(0))].map(|(owner, key)| {
+            let queue = queue.clone();
+            let owners = owners.clone();
+            thread::spawn(move || {
+                let name = Owner::new(["a", "b"][owner]);
+                let request = SlotRequest { key: key.map(InstanceId), ..SlotRequest::any(&name) };
+                let lease = match queue.request(request) {
+                    LeaseAnswer::Leased(lease) => lease,
+                    LeaseAnswer::Waits(waiting) => {
+                        restart_if_cleared(&queue);
+                        block_on(waiting).unwrap()
+                    }
+                    LeaseAnswer::Refused(why) => panic!("{why:?}"),
+                };
+                owners.hold(owner);
+                drop(lease);
+                restart_if_cleared(&queue);
+            })
+        });
+        let leaver = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                drop(queue.request(SlotRequest::any(&Owner::new("c"))));
+                restart_if_cleared(&queue);
+            })
+        };
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        leaver.join().unwrap();
         assert_eq!((queue.figures().leased, queue.figures().waiting), (0, 0));
     });
 }

@@ -103,6 +103,12 @@ impl Registry {
         RegistryKey::Ephemeral(owner.clone(), self.next_ephemeral)
     }
 
+    /// How many sessions this owner has. Calls without a session do not count.
+    pub(crate) fn sessions_of(&self, owner: &Owner) -> usize {
+        let counts = |key: &&RegistryKey| key.owner() == owner && !matches!(key, RegistryKey::Ephemeral(..));
+        self.sessions.keys().filter(counts).count()
+    }
+
     /// Removes exactly this session and keeps the reason of its end under the same lock, so that no successor can
     /// begin without the note. A closed session is already out: its successor stays and gets no note, and this returns
     /// `false`.

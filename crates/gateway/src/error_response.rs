@@ -288,6 +288,15 @@ impl ErrorResponse {
             FleetError::Closed => {
                 failure("session_closed").hint("a call with the same sessionId starts a new session")
             }
+            FleetError::TooManySessions { .. } => failure("session_limit")
+                .hint("use one of your sessions, or close one with session_close; session_list shows them")
+                .retryable(),
+            FleetError::TooManyCalls { .. } => {
+                failure("call_limit").hint("wait for some of your calls to be answered").retryable()
+            }
+            FleetError::TooManyWaitingCalls { .. } => failure("waiting_limit")
+                .hint("wait for some of your calls to be answered, or close a session that you do not need")
+                .retryable(),
             FleetError::QueueFull { .. } => {
                 failure("queue_full").hint("wait for earlier calls, or use another sessionId").retryable()
             }
@@ -363,7 +372,18 @@ impl ErrorResponse {
 
 /// How full the pool is, which sessions hold it, how many other callers wait, and what would help.
 fn pool_full_hint(timeout: &LeaseTimeout, declared: bool) -> String {
-    let LeaseTimeout { pool, browser, leased, slots, waiting, silent, instance, holders, .. } = timeout;
+    let LeaseTimeout {
+        pool,
+        browser,
+        leased,
+        slots,
+        waiting,
+        silent,
+        is_owners_apart,
+        instance,
+        holders,
+        ..
+    } = timeout;
     let mut hint = format!("{} {} leased", plural::count_of(*leased, *slots, "slot"), plural::is(*leased));
     if !holders.is_empty() {
         let named = holders.iter().take(HOLDERS_MAX).cloned().collect::<Vec<_>>().join(", ");
@@ -381,6 +401,9 @@ fn pool_full_hint(timeout: &LeaseTimeout, declared: bool) -> String {
         let several = "do not answer and get no sessions until they do";
         let silence = plural::verb(*silent, one, several);
         hint += &format!(", {} {silence}", plural::count(*silent, "instance"));
+    }
+    if *is_owners_apart && leased < slots {
+        hint += "; a browser with free slots that serves another owner is restarted first, when that owner's sessions there have ended";
     }
     if instance.is_some() {
         hint += "; leave `browser_instance` out for whichever is free first";

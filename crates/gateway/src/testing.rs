@@ -7,8 +7,9 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 use greenroom_core::{
     Agent, BoxFuture, Call, Engine, HealthCheckFailed, Instance, InstanceId, Lost, OpenError, Policy, Raw,
     Reply, Seat, StartError, Tool, Toolset, View,
-    lease::Strategy,
+    lease::{Sharing, Strategy},
     network::NetworkPolicy,
+    quota::SameQuotas,
     raw,
     settings::{AutoOnOff, Scope, ToolProfile},
 };
@@ -87,6 +88,7 @@ pub(crate) fn gateway(pools: &[TestPool], scope: Scope, idle_timeout: Duration) 
         starts_max: 64,
         idle_timeout,
         max_lifetime: None,
+        quotas: Arc::new(SameQuotas::default()),
     };
     let declared = pools.iter().any(|pool| matches!(pool.size, PoolSize::Fixed(_)));
     let gateway = Gateway {
@@ -221,6 +223,7 @@ fn settings(engine: &Arc<EchoEngine>, is_default: bool) -> PoolSettings {
         spare_pause: Duration::ZERO,
         unproxied: attached,
         network: (!attached).then(|| Arc::new(NetworkPolicy::GUARDED)),
+        sharing: Sharing::All,
         local_only: false,
     }
 }

@@ -178,6 +178,7 @@ fn attachment(
             instance.clone()
         }),
         strategy: Strategy::Fifo,
+        sharing: super::pool_settings::sharing(pool),
         lease_timeout: pool.lease_timeout,
         warm: 0,
         spare_pause: Duration::ZERO,

@@ -23,6 +23,7 @@ use greenroom_core::{
     Policy, Records,
     audit::Audit,
     port::RefusalSink,
+    quota::{OwnerLimits, SameQuotas},
     settings::{AutoOnOff, Settings},
 };
 use greenroom_engine::{
@@ -130,6 +131,7 @@ impl App {
             starts_max: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
             idle_timeout: settings.sessions.idle_timeout,
             max_lifetime: settings.sessions.max_lifetime,
+            quotas: Arc::new(default_quotas(settings)),
         };
         let attacher = Arc::new(Attacher { settings: Arc::new(settings.clone()), engines: engines.clone() });
         let store = records::open(settings, run.tag());
@@ -308,6 +310,16 @@ impl App {
         }
         drop((gateway, run));
     }
+}
+
+/// What each owner may use at once.
+fn default_quotas(settings: &Settings) -> SameQuotas {
+    let limits = &settings.limits;
+    SameQuotas(OwnerLimits {
+        sessions: limits.sessions_per_owner,
+        calls_in_flight: limits.calls_per_owner,
+        waiting_calls: limits.waiting_calls_per_owner,
+    })
 }
 
 fn policy(settings: &Settings, catalog: &Catalog) -> anyhow::Result<Policy> {

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use greenroom_core::{
     InstanceId,
-    lease::Strategy,
+    lease::{Sharing, Strategy},
     network::NetworkPolicy,
     settings::{Browser, DeclaredInstance, DeclaredPool, Pool, Settings},
 };
@@ -91,6 +91,7 @@ fn built_in(kind: ProcessKind, all: &Arc<Settings>, engines: &Engines) -> PoolSe
         size: PoolSize::Elastic { instances_max: pool.instances_max, idle: pool.instance_idle },
         instance: Arc::new(move |id| instance(&settings, &engines, &name, &settings.pool, None, id)),
         strategy: pool.lease_strategy.unwrap_or(Strategy::Fill),
+        sharing: sharing(pool),
         lease_timeout: pool.lease_timeout,
         warm,
         spare_pause: SPARE_PAUSE,
@@ -117,6 +118,7 @@ fn declared(pool: &DeclaredPool, all: &Arc<Settings>, engines: &Engines) -> Pool
             None => instance(&settings, &engines, &name, &common, None, id),
         }),
         strategy: pool.common.lease_strategy.unwrap_or(Strategy::Fifo),
+        sharing: sharing(&pool.common),
         lease_timeout: pool.common.lease_timeout,
         warm: pool.common.warm.unwrap_or(0),
         spare_pause: SPARE_PAUSE,
@@ -131,6 +133,12 @@ fn declared(pool: &DeclaredPool, all: &Arc<Settings>, engines: &Engines) -> Pool
 fn network(all: &Settings, pool: &Pool, instances: &[DeclaredInstance]) -> Option<Arc<NetworkPolicy>> {
     let mut pools = instances.iter().map(|instance| &instance.pool).chain([pool]);
     pools.all(Pool::has_chromium).then(|| Arc::new(all.network_policy(pool)))
+}
+
+/// Whether owners share the instances of this pool. Without API keys every call is of the owner `local`, and there is
+/// nobody to keep apart; once there are keys, `auto` has to become [`Sharing::OneOwner`] here.
+pub(super) fn sharing(pool: &Pool) -> Sharing {
+    pool.share.unwrap_or(Sharing::All)
 }
 
 fn instance(

@@ -8,8 +8,16 @@ use greenroom_core::{
 use super::browser_changes::BrowserChanges;
 
 /// Keys of a pool that take effect at once.
-const IMMEDIATE: [&str; 7] =
-    ["lease_timeout", "lease_strategy", "warm", "timeout", "health_interval", "health_timeout", "restarts"];
+const IMMEDIATE: [&str; 8] = [
+    "lease_timeout",
+    "lease_strategy",
+    "share",
+    "warm",
+    "timeout",
+    "health_interval",
+    "health_timeout",
+    "restarts",
+];
 
 /// Keys of a pool that are fixed when greenroom starts: it makes what they configure only then.
 const ON_RESTART: [&str; 10] = [

@@ -69,6 +69,12 @@ impl Ledger {
         self.waiting
     }
 
+    /// How many callers of this owner wait.
+    pub fn waiting_of(&self, owner: &Owner) -> usize {
+        let keyed = self.instances.iter().flatten().map(|instance| instance.waiters.len_of(owner));
+        self.waiters.len_of(owner) + keyed.sum::<usize>()
+    }
+
     /// How many slots are free and can be leased now.
     pub fn room(&self) -> usize {
         self.free.iter().count()

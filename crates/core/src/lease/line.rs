@@ -53,6 +53,11 @@ impl Line {
         self.by_owner.get(&waiter.owner).is_some_and(|own| own.contains(waiter))
     }
 
+    /// How many waiters this owner has in the line.
+    pub(super) fn len_of(&self, owner: &Owner) -> usize {
+        self.by_owner.get(owner).map_or(0, BTreeSet::len)
+    }
+
     /// How many of the owner's waiters have waited longer than this one of theirs.
     pub(super) fn ahead_of(&self, waiter: &WaiterId) -> usize {
         self.by_owner.get(&waiter.owner).map_or(0, |own| own.range(..waiter).count())

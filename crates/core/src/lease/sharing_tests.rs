@@ -88,7 +88,9 @@ fn unused_instances_change_owners() {
 fn cold_instance_starts_for_another_owner() {
     let mut ledger = Ledger::new(Strategy::Fill);
     ledger.set_sharing(Sharing::OneOwner);
-    (0..3).for_each(|_| drop(ledger.add(2, true)));
+    for _ in 0..3 {
+        ledger.add(2, true).unwrap();
+    }
     let waiting = [waits(&mut ledger, "a"), waits(&mut ledger, "b"), waits(&mut ledger, "b")];
     assert_eq!([0; 3].map(|_| ledger.take_start()), [Some(InstanceId(0)), Some(InstanceId(1)), None]);
     assert_eq!(waiters(ledger.started(InstanceId(0)).granted), waiting[..1]);

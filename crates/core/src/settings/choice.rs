@@ -3,7 +3,7 @@
 use std::{fmt, marker::PhantomData};
 
 use super::value_type::{FlagShape, GivenValue, InvalidValue, ValueType};
-use crate::lease::Strategy;
+use crate::lease::{Sharing, Strategy};
 
 /// An enum with a word for each variant.
 pub(super) trait ChoiceWords: Copy + 'static {
@@ -226,6 +226,18 @@ impl Cap {
     /// do. Tools for cookies do too, but do not count: a user who adds them wants just that.
     pub fn reaches_all_tabs(self) -> bool {
         matches!(self, Self::Network | Self::Devtools)
+    }
+}
+
+impl ChoiceWords for Sharing {
+    const ALL: &'static [(&'static str, Self)] = &[("owner", Self::OneOwner), ("all", Self::All)];
+    const OTHER_TOOLS_WORDS: &'static [(&'static str, &'static str)] = &[];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::OneOwner => "owner",
+            Self::All => "all",
+        }
     }
 }
 

@@ -41,6 +41,10 @@ fn values(setting: &Setting) -> (&'static str, &'static str) {
         "pool.url" => ("'http://a:1'", "'http://b:1'"),
         "pool.slots" | "pool.instances_max" | "pool.warm" | "pool.restarts" => ("1", "2"),
         "pool.lease_strategy" => ("'fifo'", "'sticky'"),
+        "limits.sessions_per_owner" | "limits.calls_per_owner" | "limits.waiting_calls_per_owner" => {
+            ("1", "2")
+        }
+        "pool.share" => ("'owner'", "'all'"),
         "pool.browser" => ("'chrome'", "'firefox'"),
         "pool.executable_path" | "pool.user_data_dir" | "pool.storage_state" => ("'/a'", "'/b'"),
         "pool.output_dir" | "pool.secrets_file" => ("'/a'", "'/b'"),

@@ -43,7 +43,7 @@ use super::{
     web::{Origins, ProxyUrl},
 };
 use crate::{
-    lease::{INSTANCES_MAX, SLOTS_MAX, Strategy},
+    lease::{INSTANCES_MAX, SLOTS_MAX, Sharing, Strategy},
     network::NetworkRule,
 };
 
@@ -123,6 +123,20 @@ settings! {
         /// write files. Traces, and videos while they are recorded, do not count. Pages may store as much again in a
         /// temporary profile. A permanent profile has the browser's own quota.
         "sessions.disk_bytes_max" disk_bytes_max: u64 = 1 << 30 => Bytes(1 << 20..=1 << 50), Guarded;
+    }
+
+    /// What one owner may use at once. The owner `local`, to which stdio and servers without keys belong, has no limit here.
+    limits: OwnerLimitSettings {
+        /// How many sessions an owner may have open. greenroom refuses further ones until the owner closes one.
+        "limits.sessions_per_owner" sessions_per_owner: Option<usize> = Some(3)
+            => OrWord("unlimited", WholeNumber(1..=100_000)), Guarded;
+        /// How many calls of an owner may wait or run at once.
+        "limits.calls_per_owner" calls_per_owner: Option<usize> = Some(128)
+            => OrWord("unlimited", WholeNumber(1..=100_000)), Guarded;
+        /// How many calls of an owner may wait for a browser, or for earlier calls of their session. As many wait for one
+        /// session at most.
+        "limits.waiting_calls_per_owner" waiting_calls_per_owner: Option<usize> = Some(64)
+            => OrWord("unlimited", WholeNumber(1..=100_000)), Guarded;
     }
 
     /// What greenroom records of every call, and for how long.
@@ -264,6 +278,10 @@ settings! {
         /// before the next.
         "pool.lease_strategy" lease_strategy: Option<Strategy> = None
             => OrWord("auto", Choice::<Strategy>::ANY), Open, reach = SettingLevel::Pool, applies_to = ONE;
+        /// Who may use one instance: with `owner`, one owner at a time, and greenroom restarts the instance before
+        /// another owner gets it; with `all`, every owner, in browser contexts of their own. `auto` is `all`.
+        "pool.share" share: Option<Sharing> = None
+            => OrWord("auto", Choice::<Sharing>::ANY), Guarded, reach = SettingLevel::Pool, applies_to = YES;
         /// How often greenroom checks whether each instance answers.
         "pool.health_interval" health_interval: Duration = Duration::from_secs(20) => Span::POSITIVE, Open, applies_to = YES;
         /// How long an instance may take to answer a health check.

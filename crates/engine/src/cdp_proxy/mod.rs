@@ -382,7 +382,7 @@ mod tests {
                 while stopped == "engine" && writer.send(event.clone()).await {}
                 std::future::pending::<()>().await;
             }));
-            let debugger = Debugger { address, headers: Vec::new() };
+            let debugger = Debugger::WebSocket { address, headers: Vec::new() };
             let rules = EngineRules {
                 targets: Targets::All,
                 downloads: None,

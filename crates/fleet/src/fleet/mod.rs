@@ -11,7 +11,9 @@ mod submit;
 
 use std::{sync::Arc, time::Duration};
 
-use greenroom_core::{Agent, Call, ConnectionId, Owner, Permit, SessionId, record::SessionRef};
+use greenroom_core::{
+    Agent, Call, ConnectionId, Owner, Permit, SessionId, quota::Quotas, record::SessionRef,
+};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Semaphore, oneshot},
@@ -24,6 +26,7 @@ use crate::{
     connection_names::ConnectionNames,
     error::FleetError,
     pool::{Pool, PoolSettings},
+    quota::CallCounts,
     registry::{Registry, RegistryKey},
     session::{Bulk, BulkAnswers, CallAnswer, EndReason, Job, Note},
     target::{CallTarget, SessionOptions, Watcher},
@@ -39,6 +42,8 @@ pub struct FleetSettings {
     pub starts_max: usize,
     pub idle_timeout: Duration,
     pub max_lifetime: Option<Duration>,
+    /// What each owner may use at once.
+    pub quotas: Arc<dyn Quotas>,
 }
 
 /// Which session a call belongs to.
@@ -69,6 +74,8 @@ pub(crate) struct Inner {
     pub(crate) closing: CancellationToken,
     /// Calls that wait or run.
     calls_in_flight: TaskTracker,
+    /// The same by owner.
+    call_counts: Arc<CallCounts>,
     tasks: TaskTracker,
 }
 
@@ -88,6 +95,7 @@ impl Fleet {
             draining: CancellationToken::new(),
             closing: CancellationToken::new(),
             calls_in_flight: TaskTracker::new(),
+            call_counts: Arc::default(),
             tasks: TaskTracker::new(),
         }))
     }
@@ -127,7 +135,7 @@ impl Fleet {
         agent: Arc<dyn Agent>,
     ) -> Result<BulkAnswers, FleetError> {
         let (reply, answers) = oneshot::channel();
-        let job = |in_flight| Job::new(bulk, agent, in_flight, reply);
+        let job = |in_flight, counted| Job::new(bulk, agent, in_flight, counted, reply);
         self.0.submit(permit.owner(), session_key, &target, job)?;
         answers.await.unwrap_or_else(|_| Err(self.0.unanswered_error()))
     }
@@ -157,10 +165,12 @@ impl Fleet {
                 Some(asked) => Some(Arc::new(asked.narrow(&*placement.pool.network_policy()?)?)),
                 None => None,
             };
+            self.0.check_session_limit(&registry, permit.owner())?;
+            let counted = self.0.admit_call(permit.owner())?;
             // The agent asks for a new session, so it needs no note about why the browser is empty.
             registry.take_end(&key);
             registry.set_policy(&key, network);
-            let job = |in_flight| Job::new(Bulk::empty(), agent, in_flight, reply);
+            let job = |in_flight| Job::new(Bulk::empty(), agent, in_flight, counted, reply);
             self.0.submit_to(&mut registry, &key, placement, job)?;
             registry.sessions.get(&key).and_then(|handle| handle.shared.session.clone())
         };

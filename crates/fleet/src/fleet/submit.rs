@@ -17,6 +17,7 @@ use uuid::Uuid;
 use super::{Inner, SessionKey};
 use crate::{
     error::FleetError,
+    quota::CountedCall,
     registry::{Registry, RegistryKey},
     session::{
         CallInFlight, EndReason, Job, Note, Placement, QUEUE, SessionHandle, SessionShared, SessionTask,
@@ -58,9 +59,10 @@ impl Inner {
         owner: &Owner,
         session_key: SessionKey,
         target: &CallTarget,
-        job: impl FnOnce(CallInFlight) -> Job,
+        job: impl FnOnce(CallInFlight, CountedCall) -> Job,
     ) -> Result<(), FleetError> {
         self.check_open()?;
+        let counted = self.admit_call(owner)?;
         let mut registry = self.lock();
         let key = match session_key {
             SessionKey::Named(id) => RegistryKey::Named(owner.clone(), id),
@@ -73,15 +75,32 @@ impl Inner {
                 handle.placement.clone()
             }
             // The successor of an ended session lives where that one did, unless the call names another pool or browser.
-            None => match self.last_placement(&registry, &key).filter(|_| *target == CallTarget::default()) {
-                Some(placement) => placement,
-                None => self.placement_for(owner, target)?,
-            },
+            None => {
+                if !matches!(key, RegistryKey::Ephemeral(..)) {
+                    self.check_session_limit(&registry, owner)?;
+                }
+                match self.last_placement(&registry, &key).filter(|_| *target == CallTarget::default()) {
+                    Some(placement) => placement,
+                    None => self.placement_for(owner, target)?,
+                }
+            }
         };
         if registry.policy(&key).is_some() {
             placement.pool.network_policy()?;
         }
-        self.submit_to(&mut registry, &key, placement, job)
+        self.submit_to(&mut registry, &key, placement, |in_flight| job(in_flight, counted))
+    }
+
+    /// Counts a call of this owner, or says which of the owner's limits forbids it.
+    pub(super) fn admit_call(&self, owner: &Owner) -> Result<CountedCall, FleetError> {
+        self.call_counts.admit(owner, self.settings.quotas.limits(owner))
+    }
+
+    /// Whether this owner may have one more session.
+    pub(super) fn check_session_limit(&self, registry: &Registry, owner: &Owner) -> Result<(), FleetError> {
+        let Some(max) = self.settings.quotas.limits(owner).sessions else { return Ok(()) };
+        let used = registry.sessions_of(owner);
+        if used < max { Ok(()) } else { Err(FleetError::TooManySessions { used, max }) }
     }
 
     /// Whether the fleet still accepts calls. It carries out calls that it has accepted, in another session if need be.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use greenroom_core::{
     Agent, Instance, InstanceId, Owner, Queued, Seat,
-    lease::{Changes, LeaseRefused, RestartOutlook, SlotRequest, WaiterId},
+    lease::{Changes, LeaseRefused, RestartOutlook, Sharing, SlotRequest, WaiterId},
 };
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,10 @@ const QUEUED_EVERY: Duration = Duration::from_millis(250);
 /// How many callers may wait for a slot of one pool. Each keeps a call of some kilobytes in memory. A caller at the end
 /// of a line this long would get no slot within any lease timeout, so the pool refuses it at once.
 const WAITING_MAX: usize = 4096;
+
+/// How many callers of one owner may wait even if the line is full: an owner that fills the line must not keep others
+/// out. Twice [`WAITING_MAX`] is the end for all.
+const OWNER_WAITING_MIN: usize = 64;
 
 /// How much longer than its timeout a caller waits for a slot that is about to come. A start takes 30 s at most, and a
 /// few starts may have to wait for their turn.
@@ -120,7 +124,7 @@ impl Acquire<'_> {
             let guard = match answer {
                 LeaseAnswer::Leased(guard) => guard,
                 LeaseAnswer::Refused(why) => return Err(self.refusal_error(why)),
-                LeaseAnswer::Waits(_) if instances.queue.with(|ledger| ledger.waiting()) > WAITING_MAX => {
+                LeaseAnswer::Waits(_) if self.is_line_full() => {
                     let pool = instances.name.to_string();
                     let browser = instances.kind.browser();
                     return Err(FleetError::LineFull { pool, browser, max: WAITING_MAX });
@@ -217,6 +221,15 @@ impl Acquire<'_> {
         }
     }
 
+    /// Whether too many callers wait, this one included.
+    fn is_line_full(&self) -> bool {
+        self.pool.instances.queue.with(|ledger| {
+            let waiting = ledger.waiting();
+            waiting > 2 * WAITING_MAX
+                || waiting > WAITING_MAX && ledger.waiting_of(&self.request.owner) > OWNER_WAITING_MIN
+        })
+    }
+
     fn is_coming(&self, waiter_id: &WaiterId) -> bool {
         self.pool.instances.queue.with(|ledger| ledger.has_room_coming(waiter_id))
     }
@@ -242,7 +255,20 @@ impl Acquire<'_> {
         let waiting = figures.waiting;
         let instance = key;
         let holders = Vec::new();
-        LeaseTimeout { pool, browser, waited, leased, slots, waiting, silent, instance, holders }.into()
+        let is_owners_apart = instances.settings().sharing == Sharing::OneOwner;
+        LeaseTimeout {
+            pool,
+            browser,
+            waited,
+            leased,
+            slots,
+            waiting,
+            silent,
+            is_owners_apart,
+            instance,
+            holders,
+        }
+        .into()
     }
 
     fn refusal_error(&self, why: Refusal) -> FleetError {

@@ -61,10 +61,13 @@ pub(super) enum KeptFor {
 }
 
 impl SeatTable {
-    /// The slot with the seat that has been kept longest for this owner; with `None`, the oldest spare.
-    fn first_of(&self, owner: Option<&Owner>) -> Option<SlotId> {
-        let seats =
-            self.by_slot.iter().filter(|(_, idle)| idle.owner.as_ref() == owner && is_not_lost(&*idle.seat));
+    /// The slot with the seat that has been kept longest for this owner; with `None`, the oldest spare. Only in the
+    /// instances that `of` selects.
+    fn first_of(&self, owner: Option<&Owner>, of: impl Fn(InstanceId) -> bool) -> Option<SlotId> {
+        let seats = self
+            .by_slot
+            .iter()
+            .filter(|((id, _), idle)| idle.owner.as_ref() == owner && is_not_lost(&*idle.seat) && of(*id));
         seats.min_by_key(|(_, idle)| idle.number).map(|(slot, _)| *slot)
     }
 
@@ -213,17 +216,18 @@ impl IdleSeats {
         if seats.by_slot.is_empty() {
             return None;
         }
+        let is_offered = |id| self.instances.queue.with(|ledger| ledger.offers(id, &request.owner));
         let chooses = self.instances.kind.chooses_slots();
         if request.is_ephemeral
             && chooses
-            && let Some(own) = seats.first_of(Some(&request.owner))
+            && let Some(own) = seats.first_of(Some(&request.owner), |_| true)
         {
             return Some(own);
         }
         // In a declared pool with another strategy than `fifo`, that strategy chooses the slot, whatever is in it.
         if spare_suits
             && (chooses || self.instances.settings().strategy == Strategy::Fifo)
-            && let Some(spare) = seats.first_of(None)
+            && let Some(spare) = seats.first_of(None, is_offered)
         {
             return Some(spare);
         }
@@ -233,7 +237,9 @@ impl IdleSeats {
         }
         // Prefer an empty slot to one whose seat is kept for an owner.
         let used = self.slots();
-        self.instances.queue.with(|ledger| ledger.find_free(|id, slot| !used.contains(&(id, slot))))
+        self.instances.queue.with(|ledger| {
+            ledger.find_free(|id, slot| !used.contains(&(id, slot)) && ledger.offers(id, &request.owner))
+        })
     }
 
     /// Closes the seat with this number, if it is still idle in this slot.

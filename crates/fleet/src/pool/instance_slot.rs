@@ -51,6 +51,8 @@ pub(super) struct InstanceSlotState {
     pub(super) instance: Option<Arc<dyn Instance>>,
     pub(super) health: Health,
     pub(super) draining: bool,
+    /// The instance is being restarted only because another owner gets it.
+    pub(super) changes_owner: bool,
     /// Why the instance failed, or was stopped.
     pub(super) why: Option<String>,
     pub(super) check: Check,
@@ -75,6 +77,7 @@ impl InstanceSlot {
                 instance: None,
                 health: Health::Starting,
                 draining: false,
+                changes_owner: false,
                 why: None,
                 check: Check::default(),
                 restarts: 0,
@@ -130,6 +133,7 @@ impl InstanceSlot {
         let mut state = self.lock();
         state.instance = Some(instance);
         state.health = Health::Healthy;
+        state.changes_owner = false;
         state.why = None;
         // The start counts as the first successful health check.
         state.check = Check { last: Some(SystemTime::now()), responsive: true, error: None };
@@ -147,6 +151,7 @@ impl InstanceSlot {
         }
         state.why = why;
         state.draining = false;
+        state.changes_owner = false;
         state.leased.clear();
         state.instance = None;
     }

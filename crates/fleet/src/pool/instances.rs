@@ -38,6 +38,7 @@ impl Instances {
             PoolSize::Fixed(count) => count,
         };
         let mut ledger = Ledger::new(settings.strategy);
+        ledger.set_sharing(settings.sharing);
         let mut instance_slots = BTreeMap::new();
         for number in 0..u32::try_from(count).unwrap_or(u32::MAX) {
             let made = (settings.instance)(InstanceId(number));
@@ -140,8 +141,13 @@ impl Instances {
         self.start_wanted();
     }
 
-    /// Wakes the supervisors of the instances that the ledger needs now.
+    /// Wakes the supervisors of the instances that the ledger needs now, or has cleared for another owner.
     pub(super) fn start_wanted(&self) {
+        while let Some(id) = self.queue.with(Ledger::take_cleared) {
+            if let Some(instance_slot) = self.instance_slot(id) {
+                instance_slot.emptied.notify_one();
+            }
+        }
         while let Some(id) = self.queue.with(Ledger::take_start) {
             if let Some(instance_slot) = self.instance_slot(id) {
                 instance_slot.wanted.notify_one();

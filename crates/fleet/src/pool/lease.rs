@@ -80,6 +80,7 @@ impl Drop for Lease {
         if self.instances.queue.with(|ledger| ledger.taken(self.lease_id.instance)) == 0 {
             self.instance_slot.emptied.notify_one();
         }
+        self.instances.start_wanted();
         self.instances.room.notify_one();
     }
 }
@@ -96,5 +97,6 @@ impl Drop for QueuedCaller {
         if let Some(instance_slot) = self.waiter.leave().and_then(|id| self.instances.instance_slot(id)) {
             instance_slot.emptied.notify_one();
         }
+        self.instances.start_wanted();
     }
 }

@@ -103,7 +103,10 @@ impl Pool {
             (PoolSize::Fixed(configured), PoolSize::Fixed(count)) if configured != count => Some(count),
             _ => None,
         };
-        self.instances.queue.with(|ledger| ledger.set_strategy(settings.strategy));
+        self.instances.change(|ledger| {
+            ledger.set_strategy(settings.strategy);
+            ledger.set_sharing(settings.sharing)
+        });
         // The default pool is chosen when the fleet is made. Browsers that still run keep their owner's data, so a pool
         // that served one owner only stays that owner's.
         let is_default = before.is_default;

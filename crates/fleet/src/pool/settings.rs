@@ -2,7 +2,11 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use greenroom_core::{Engine, InstanceId, lease::Strategy, network::NetworkPolicy};
+use greenroom_core::{
+    Engine, InstanceId,
+    lease::{Sharing, Strategy},
+    network::NetworkPolicy,
+};
 
 #[derive(Clone)]
 pub struct PoolSettings {
@@ -13,6 +17,8 @@ pub struct PoolSettings {
     /// The settings of the instance with this number. Called when the instance is made, and before each start.
     pub instance: Arc<dyn Fn(InstanceId) -> InstanceSettings + Send + Sync>,
     pub strategy: Strategy,
+    /// Whether callers of several owners may use one instance.
+    pub sharing: Sharing,
     /// How long a caller waits for a slot.
     pub lease_timeout: Duration,
     /// How many spares the pool keeps once it has been started.

@@ -126,6 +126,10 @@ impl Pool {
         if self.kind.keeps_running() && any_lazy() {
             return Readiness::Ready;
         }
+        // An instance that is restarted for the next owner is back in a moment, and nothing is wrong with it.
+        if instance_slots.iter().any(|instance_slot| instance_slot.lock().changes_owner) {
+            return Readiness::Ready;
+        }
         // New calls would wait in an instance that does not answer.
         if let Some(why) = silence(&up) {
             return Readiness::Unresponsive(why);

@@ -26,7 +26,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::task_tracker::TaskTrackerToken};
 
-use crate::{error::FleetError, pool::Pool};
+use crate::{error::FleetError, pool::Pool, quota::CountedCall};
 
 pub use note::{EndReason, NewTab, Note};
 pub(crate) use task::SessionTask;
@@ -109,6 +109,8 @@ pub(crate) struct Job {
     pub(crate) begun: BoxFuture<'static, ()>,
     pub(crate) agent: Arc<dyn Agent>,
     pub(crate) in_flight: CallInFlight,
+    /// Counts the calls as one towards the limits of their owner.
+    pub(crate) counted: CountedCall,
     /// When the job was queued.
     pub(crate) queued: Instant,
     pub(crate) reply: ReplySender,
@@ -124,13 +126,14 @@ impl Job {
         mut bulk: Bulk,
         agent: Arc<dyn Agent>,
         in_flight: CallInFlight,
+        counted: CountedCall,
         reply: ReplySender,
     ) -> Self {
         let begun = match bulk.calls.first_mut() {
             Some(first) => first.begin(in_flight.session()),
             None => Box::pin(std::future::ready(())),
         };
-        Self { bulk, begun, agent, in_flight, queued: Instant::now(), reply }
+        Self { bulk, begun, agent, in_flight, counted, queued: Instant::now(), reply }
     }
 
     /// The tool of the first call.

@@ -270,7 +270,8 @@ impl SessionTask {
         let held_up = self.held_up(&job);
         self.notes.extend(held_up);
         let tool = job.tool();
-        let Job { bulk, begun, agent, in_flight, reply, .. } = job;
+        let Job { bulk, begun, agent, in_flight, mut counted, reply, .. } = job;
+        counted.runs();
         let mut begun = Some(begun);
         let ran = CallLocation {
             pool: self.placement.pool.name.clone(),
@@ -305,6 +306,7 @@ impl SessionTask {
         let notes = if tool.is_some() { self.notes_now() } else { Vec::new() };
         self.shared.used();
         drop(in_flight);
+        drop(counted);
         let (end, outcome) = match no_reply {
             None => (None, Ok(BulkAnswers { answers, lost: None, notes })),
             Some(NoReply::Lost(lost)) => {

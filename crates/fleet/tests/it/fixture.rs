@@ -3,8 +3,10 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use greenroom_core::{
-    Agent, ConnectionId, Fields, InstanceId, Lost, Owner, Permit, Policy, SessionId, lease::Strategy,
+    Agent, ConnectionId, Fields, InstanceId, Lost, Owner, Permit, Policy, SessionId,
+    lease::{Sharing, Strategy},
     network::NetworkPolicy,
+    quota::SameQuotas,
 };
 use greenroom_fleet::{
     CallAnswer, CallTarget, EndReason, Fleet, FleetError, FleetSettings, Health, InstanceSettings,
@@ -71,6 +73,7 @@ pub fn settings_of(world: &Arc<World>, slots: usize, instances_max: usize) -> Fl
             size: PoolSize::Elastic { instances_max, idle: INSTANCE_IDLE },
             instance: instances_of(world, slots),
             strategy: Strategy::Fill,
+            sharing: Sharing::All,
             lease_timeout: LEASE,
             warm: 0,
             spare_pause: Duration::ZERO,
@@ -81,6 +84,7 @@ pub fn settings_of(world: &Arc<World>, slots: usize, instances_max: usize) -> Fl
         starts_max: 64,
         idle_timeout: IDLE,
         max_lifetime: None,
+        quotas: Arc::new(SameQuotas::default()),
     }
 }
 

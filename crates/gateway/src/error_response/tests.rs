@@ -5,6 +5,7 @@ use std::time::Duration;
 
 fn timeout(holders: &[&str], waiting: usize) -> LeaseTimeout {
     LeaseTimeout {
+        is_owners_apart: false,
         pool: "TESTING".to_owned(),
         browser: None,
         waited: Duration::from_secs(30),

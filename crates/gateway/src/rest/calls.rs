@@ -16,7 +16,7 @@ use super::{
     RestContext, RestError, RestRequest, RestState, body,
     input::{CallPosition, PathName, QueryParams, ref_id, session},
     record::{CallConsole, CallContent, CallDetail, CallList, CallResponse, CallView, ConsoleLevel, OwnCall},
-    rest_error::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, Unavailable},
+    rest_error::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, TooMany, Unavailable},
 };
 use crate::{
     call,
@@ -71,7 +71,7 @@ struct NewCall {
     post, operation_id = "make_call", path = "/calls", tag = "calls", request_body = NewCall,
     responses(
         (status = 200, description = "The call has run; if the tool failed, its `status` is `error`", body = CallResponse),
-        BadRequest, Forbidden, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable
+        BadRequest, Forbidden, NotFound, Conflict, BodyTooLarge, NotJson, TooMany, Unavailable
     )
 )]
 async fn make(

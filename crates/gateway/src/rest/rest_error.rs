@@ -2,7 +2,7 @@
 
 use axum::{
     Json,
-    http::{StatusCode, Uri},
+    http::{HeaderValue, StatusCode, Uri, header::RETRY_AFTER},
     response::{IntoResponse, Response},
 };
 use greenroom_core::{
@@ -20,6 +20,10 @@ use crate::{
     error_response::{ErrorResponse, STOPPING},
     recall::content::ContentError,
 };
+
+/// After how many seconds a client that has reached one of its limits may try again. It has room as soon as one of its own
+/// calls or sessions ends, which nobody can foresee; a second is about as long as a call takes.
+const RETRY_AFTER_SECONDS: &str = "1";
 
 /// An error on its way to the client.
 #[derive(Debug)]
@@ -73,6 +77,11 @@ pub(super) struct BodyTooLarge(#[allow(dead_code, reason = "as above")] ProblemB
 #[response(status = 415)]
 pub(super) struct NotJson(#[allow(dead_code, reason = "as above")] ProblemBody);
 
+/// The owner has as many sessions or calls as it may have; `Retry-After` says when to try again
+#[derive(IntoResponses)]
+#[response(status = 429)]
+pub(super) struct TooMany(#[allow(dead_code, reason = "as above")] ProblemBody);
+
 /// greenroom cannot do this now; try again later
 #[derive(IntoResponses)]
 #[response(status = 503)]
@@ -96,6 +105,12 @@ impl RestError {
     /// The client's key has become invalid while the request ran.
     pub(crate) fn key_ended(message: &str) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    /// The owner has as much as it may have at once.
+    fn over_limit(error: &'static str, message: String, used: usize, max: usize) -> Self {
+        let details = json!({ "used": used, "limit": max });
+        Self::new(StatusCode::TOO_MANY_REQUESTS, error, message).details(details)
     }
 
     pub(super) fn no_route(uri: &Uri) -> Self {
@@ -158,6 +173,9 @@ impl RestError {
             | "no_browser"
             | "shutting_down"
             | "records_unavailable") => (StatusCode::SERVICE_UNAVAILABLE, word),
+            word @ ("session_limit" | "call_limit" | "waiting_limit") => {
+                (StatusCode::TOO_MANY_REQUESTS, word)
+            }
             word => (StatusCode::BAD_REQUEST, word),
         };
         let mut details = json!({ "tool": echoed(tool) });
@@ -272,6 +290,13 @@ impl From<FleetError> for RestError {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "browser_down", message)
                     .details(json!({ "browser": index.to_string(), "retryInSeconds": seconds }))
             }
+            FleetError::TooManySessions { used, max } => {
+                Self::over_limit("session_limit", message, used, max)
+            }
+            FleetError::TooManyCalls { used, max } => Self::over_limit("call_limit", message, used, max),
+            FleetError::TooManyWaitingCalls { used, max } => {
+                Self::over_limit("waiting_limit", message, used, max)
+            }
             FleetError::ShuttingDown => Self::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", message),
             _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message),
         }
@@ -299,6 +324,10 @@ impl From<NotAttached> for RestError {
 impl IntoResponse for RestError {
     fn into_response(self) -> Response {
         let body = json!({ "error": self.error, "message": self.message, "details": self.details });
-        (self.status, Json(body)).into_response()
+        let mut response = (self.status, Json(body)).into_response();
+        if self.status == StatusCode::TOO_MANY_REQUESTS {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
+        }
+        response
     }
 }

@@ -17,7 +17,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{
     RestContext, RestError, RestRequest, RestState, body,
     input::{PathName, session},
-    rest_error::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, Unavailable},
+    rest_error::{BadRequest, BodyTooLarge, Conflict, Forbidden, NotFound, NotJson, TooMany, Unavailable},
     timeline::SessionView,
 };
 use crate::{
@@ -144,7 +144,7 @@ async fn list(RestContext(rest_state): RestContext) -> Json<Sessions> {
     post, operation_id = "open_session", path = "/sessions", tag = "sessions", request_body = Option<NewSession>,
     responses(
         (status = 201, description = "The session is open", body = Session),
-        BadRequest, Forbidden, NotFound, Conflict, BodyTooLarge, NotJson, Unavailable
+        BadRequest, Forbidden, NotFound, Conflict, BodyTooLarge, NotJson, TooMany, Unavailable
     )
 )]
 async fn open(

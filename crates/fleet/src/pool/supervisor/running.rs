@@ -29,6 +29,8 @@ enum RunEnd {
     Idle,
     /// It was ordered to stop, and its leases are back.
     Drained,
+    /// Another owner waits for it, and the leases of the owner that it has served are back.
+    Cleared,
     Closing,
 }
 
@@ -78,15 +80,23 @@ impl Supervisor {
                 instance_slot.mark_gone(Health::Starting, None);
                 NextStep::Cold
             }
+            (RunEnd::Cleared, Goal::Run) if !is_restart => {
+                tracing::info!(pool = %instances.name, instance = %instance_slot.id, "another owner gets the instance; restarting it");
+                let next = self.start_again();
+                instance_slot.lock().changes_owner = true;
+                next
+            }
             (RunEnd::Lost(why), Goal::Leave) => {
                 instance_slot.mark_gone(Health::Failed, Some(why));
                 self.report_loss(RestartOutlook::None);
                 NextStep::Leave
             }
-            (RunEnd::Drained | RunEnd::Idle, Goal::Leave) => NextStep::Leave,
-            (RunEnd::Lost(_) | RunEnd::Drained | RunEnd::Idle, Goal::Drain) => self.drained(),
+            (RunEnd::Drained | RunEnd::Cleared | RunEnd::Idle, Goal::Leave) => NextStep::Leave,
+            (RunEnd::Lost(_) | RunEnd::Drained | RunEnd::Cleared | RunEnd::Idle, Goal::Drain) => {
+                self.drained()
+            }
             // An order asks for a restart, whether or not the leases are back.
-            (RunEnd::Lost(_) | RunEnd::Drained | RunEnd::Idle, Goal::Run) => {
+            (RunEnd::Lost(_) | RunEnd::Drained | RunEnd::Cleared | RunEnd::Idle, Goal::Run) => {
                 self.retry_policy.reset();
                 self.start_again()
             }
@@ -151,6 +161,9 @@ impl Supervisor {
         loop {
             if draining && instances.queue.with(|ledger| ledger.taken(instance_slot.id)) == 0 {
                 return RunEnd::Drained;
+            }
+            if instances.queue.with(|ledger| ledger.recycle(instance_slot.id)) {
+                return RunEnd::Cleared;
             }
             tokio::select! {
                 biased;
