@@ -37,7 +37,7 @@ pub struct InstanceStatus {
     pub slots: usize,
     pub leased_slots: usize,
     pub spares: usize,
-    /// When the oldest current lease began.
+    /// When the oldest current lease began; for an owner, the oldest of its own.
     pub leased_since: Option<SystemTime>,
     /// The configured browser.
     pub browser: String,

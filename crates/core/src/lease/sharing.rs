@@ -176,7 +176,7 @@ impl Ledger {
             match (&instance.phase, &instance.tenant) {
                 (Phase::Starting | Phase::Down { back: true }, _) => coming.push(instance.slots.len()),
                 (Phase::Open, Tenant::Nobody) => {
-                    coming.extend((instance.internal > 0).then_some(instance.internal))
+                    coming.extend((instance.internal > 0).then_some(instance.internal));
                 }
                 (Phase::Open | Phase::Clearing, tenant) => {
                     // A waiter that wants only this instance can be served by no other.

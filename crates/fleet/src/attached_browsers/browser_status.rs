@@ -55,7 +55,7 @@ pub struct BrowserStatus {
 
 impl RegisteredBrowser {
     pub(crate) fn status(&self) -> BrowserStatus {
-        let pool = self.pool.status();
+        let pool = self.pool.status(None);
         let connection = self.pool.connection().unwrap_or_default();
         BrowserStatus {
             index: self.index,

@@ -11,13 +11,23 @@ use crate::{
 };
 
 impl Fleet {
-    /// Every pool, the default one first.
+    /// Every pool, the default one first: for the operator of greenroom and for totals.
     pub fn pools(&self) -> Vec<PoolStatus> {
-        self.0.pools.iter().map(|pool| pool.status()).collect()
+        self.0.pools.iter().map(|pool| pool.status(None)).collect()
     }
 
     pub fn pool(&self, name: &str) -> Result<PoolStatus, FleetError> {
-        Ok(self.0.pool(name)?.status())
+        Ok(self.0.pool(name)?.status(None))
+    }
+
+    /// Every pool as this owner may see it, the default one first.
+    pub fn pools_for(&self, owner: &Owner) -> Vec<PoolStatus> {
+        self.0.pools.iter().map(|pool| pool.status(viewer(owner))).collect()
+    }
+
+    /// A pool as this owner may see it.
+    pub fn pool_for(&self, owner: &Owner, name: &str) -> Result<PoolStatus, FleetError> {
+        Ok(self.0.pool(name)?.status(viewer(owner)))
     }
 
     /// The names of the pools, the default one first.
@@ -77,4 +87,9 @@ impl Fleet {
     pub fn check_after_sleep(&self) {
         self.0.all_pools().iter().for_each(|pool| pool.check_after_sleep());
     }
+}
+
+/// The owner whose view of the pools is limited to its own leases. `local` is the user who runs greenroom, and sees all.
+fn viewer(owner: &Owner) -> Option<&Owner> {
+    Some(owner).filter(|owner| !owner.is_local())
 }

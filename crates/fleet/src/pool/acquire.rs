@@ -168,7 +168,7 @@ impl Acquire<'_> {
             });
             return None;
         };
-        lease.begins();
+        lease.begins(&self.request.owner);
         if spare_suits && idle_seats.has_spare(&lease) {
             spares.taken();
         }

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::SystemTime};
 
-use greenroom_core::{Engine, Instance, InstanceId};
+use greenroom_core::{Engine, Instance, InstanceId, Owner};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::{Notify, watch},
@@ -57,8 +57,8 @@ pub(super) struct InstanceSlotState {
     pub(super) why: Option<String>,
     pub(super) check: Check,
     pub(super) restarts: u64,
-    /// When each current lease began, by slot.
-    pub(super) leased: HashMap<usize, SystemTime>,
+    /// When each current lease began, and whose it is, by slot.
+    pub(super) leased: HashMap<usize, (SystemTime, Owner)>,
     /// Since when no slot is leased.
     pub(super) idle_since: Instant,
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use greenroom_core::{Agent, Instance, InstanceId, Seat, lease::LeaseId};
+use greenroom_core::{Agent, Instance, InstanceId, Owner, Seat, lease::LeaseId};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -39,8 +39,8 @@ impl Lease {
     }
 
     /// Marks the slot as leased, for the pool's status.
-    pub(super) fn begins(&self) {
-        self.instance_slot.lock().leased.insert(self.lease_id.slot, SystemTime::now());
+    pub(super) fn begins(&self, owner: &Owner) {
+        self.instance_slot.lock().leased.insert(self.lease_id.slot, (SystemTime::now(), owner.clone()));
     }
 
     /// Opens a seat in the slot. If the instance does not open it in time, the pool withholds the instance until it

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use greenroom_core::StartError;
+use greenroom_core::{Owner, StartError};
 
 use super::{
     Pool,
@@ -26,14 +26,17 @@ pub enum Readiness {
 }
 
 impl Pool {
-    pub(crate) fn status(&self) -> PoolStatus {
+    /// The pool's status, for this owner: it learns how many slots others lease, and not since when. Without an owner,
+    /// for the operator.
+    pub(crate) fn status(&self, viewer: Option<&Owner>) -> PoolStatus {
         let settings = self.instances.settings();
         let instance_slots: Vec<_> = self.instances.instance_slots().values().cloned().collect();
         let figures = self.instances.queue.figures();
         let shown = instance_slots
             .iter()
             .filter(|instance_slot| self.kind.lists(self.instances.is_there(instance_slot)));
-        let instances: Vec<_> = shown.map(|instance_slot| self.instance_status(instance_slot)).collect();
+        let instances: Vec<_> =
+            shown.map(|instance_slot| self.instance_status(instance_slot, viewer)).collect();
         PoolStatus {
             name: self.name.to_string(),
             description: settings.description.clone(),
@@ -61,7 +64,7 @@ impl Pool {
         is_lazy && !self.instances.queue.with(|ledger| ledger.is_starting(instance_slot.id))
     }
 
-    fn instance_status(&self, instance_slot: &InstanceSlot) -> InstanceStatus {
+    fn instance_status(&self, instance_slot: &InstanceSlot, viewer: Option<&Owner>) -> InstanceStatus {
         let (leased, slots) = self.instances.queue.with(|ledger| ledger.leased_in(instance_slot.id));
         let spares = self.idle_seats.spares(|id| id == instance_slot.id);
         let state = instance_slot.lock();
@@ -80,7 +83,9 @@ impl Pool {
         // An instance that is gone has no leases, even if callers have not dropped them yet. A slot leased
         // just now counts, even if `begins` has not noted its time yet.
         let leased_slots = if runs { leased } else { 0 };
-        let leased_since = state.leased.values().min().copied().unwrap_or_else(SystemTime::now);
+        let shown = state.leased.values().filter(|(_, owner)| viewer.is_none_or(|viewer| viewer == owner));
+        let oldest = shown.map(|(since, _)| *since).min();
+        let leased_since = oldest.or_else(|| viewer.is_none().then(SystemTime::now));
         InstanceStatus {
             id: instance_slot.id,
             alias: state.settings.alias.clone(),
@@ -89,7 +94,7 @@ impl Pool {
             slots,
             leased_slots,
             spares,
-            leased_since: (leased_slots > 0).then_some(leased_since),
+            leased_since: leased_since.filter(|_| leased_slots > 0),
             browser: state.settings.browser.clone(),
             headless: state.settings.headless,
             process_id: state

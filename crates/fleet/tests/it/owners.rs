@@ -141,3 +141,20 @@ async fn sharing_changes_while_sessions_are_open() {
     assert_eq!(fixture.world.counts().starts, 2);
     fixture.end().await;
 }
+
+/// An owner sees how many slots others lease, and since when only for its own; the user who runs greenroom sees all.
+#[tokio::test(start_paused = true)]
+async fn owner_sees_its_own_leases_only() {
+    let fixture = FleetFixture::new(4, 1);
+    let [a, b] = owners();
+    fixture.click(&a, "1").await.unwrap();
+    let shown = |owner: &Owner| {
+        let instance = fixture.fleet.pools_for(owner).swap_remove(0).instances.swap_remove(0);
+        (instance.leased_slots, instance.leased_since.is_some())
+    };
+    assert_eq!([&a, &b, &Owner::local()].map(shown), [(1, true), (1, false), (1, true)]);
+    assert!(fixture.fleet.pool_for(&b, "DEFAULT").unwrap().instances[0].leased_since.is_none());
+    fixture.click(&b, "1").await.unwrap();
+    assert_eq!([&a, &b].map(shown), [(2, true), (2, true)]);
+    fixture.end().await;
+}

@@ -88,7 +88,7 @@ pub(super) fn routes() -> OpenApiRouter<RestState> {
 /// List all pools, with totals
 #[utoipa::path(get, operation_id = "list_pools", path = "/pools", tag = "pools", responses((status = 200, body = Pools)))]
 async fn list(RestContext(rest_state): RestContext) -> Json<Pools> {
-    Json(Pools::new(&rest_state.gateway.fleet.pools(), SystemTime::now()))
+    Json(Pools::new(&rest_state.gateway.fleet.pools_for(&rest_state.owner), SystemTime::now()))
 }
 
 /// Show one pool
@@ -100,7 +100,7 @@ async fn show(
     RestContext(rest_state): RestContext,
     PathName(name): PathName,
 ) -> Result<Json<Pool>, RestError> {
-    Ok(Json(Pool::new(&rest_state.gateway.fleet.pool(&name)?, SystemTime::now())))
+    Ok(Json(Pool::new(&rest_state.gateway.fleet.pool_for(&rest_state.owner, &name)?, SystemTime::now())))
 }
 
 /// Check whether a pool can serve calls

@@ -331,3 +331,34 @@ impl IntoResponse for RestError {
         response
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An owner over one of its limits gets 429 with `Retry-After`, the figure and the limit; over MCP the same may be
+    /// retried.
+    #[test]
+    fn limits_of_owners_are_429() {
+        let errors = [
+            (FleetError::TooManySessions { used: 3, max: 3 }, "session_limit"),
+            (FleetError::TooManyCalls { used: 3, max: 3 }, "call_limit"),
+            (FleetError::TooManyWaitingCalls { used: 3, max: 3 }, "waiting_limit"),
+        ];
+        for (error, code) in errors {
+            let failure = ErrorResponse::from(error.clone());
+            assert_eq!(failure.code(), code);
+            let result = failure.to_result();
+            assert!(result.get().contains("\"retryable\":true"), "{}", result.get());
+            let direct = RestError::from(error);
+            assert_eq!(direct.details, json!({ "used": 3, "limit": 3 }));
+            for rest in [direct, RestError::not_run(&failure, "click", None)] {
+                assert_eq!(rest.error, code);
+                assert!(rest.message.contains("at most 3 are allowed"), "{}", rest.message);
+                let response = rest.into_response();
+                assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+                assert_eq!(response.headers()[RETRY_AFTER], RETRY_AFTER_SECONDS);
+            }
+        }
+    }
+}

@@ -31,9 +31,11 @@ fn run(context: &ToolContext<'_>) -> Result<ToolOutput, ErrorResponse> {
     let arguments: PoolStatusArguments = context.arguments()?;
     let statuses = match arguments.pool_name {
         Some(name) => vec![
-            fleet.pool(&name).map_err(|error| ErrorResponse::from_fleet_error(context.gateway, &error))?,
+            fleet
+                .pool_for(context.owner(), &name)
+                .map_err(|error| ErrorResponse::from_fleet_error(context.gateway, &error))?,
         ],
-        None => fleet.pools(),
+        None => fleet.pools_for(context.owner()),
     };
     let pools = raw::encode(&Pools::new(&statuses, SystemTime::now()));
     Ok(ToolOutput::text(pools.get()))
