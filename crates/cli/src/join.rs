@@ -2,13 +2,14 @@
 
 use std::{
     io,
+    net::IpAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use bytes::Bytes;
 use greenroom_core::{
-    BoxFuture,
+    ApiKeySecret, BoxFuture,
     network::NetworkPolicy,
     settings::{KeyLevel, Origin, Resolved, SETTINGS, Settings},
 };
@@ -21,7 +22,7 @@ use hyper::{
     Request, Response, StatusCode, Uri,
     body::Incoming,
     client::conn::http1,
-    header::{CONNECTION, HOST, UPGRADE},
+    header::{AUTHORIZATION, CONNECTION, HOST, HeaderValue, UPGRADE},
 };
 use hyper_util::rt::TokioIo;
 use tokio::{
@@ -33,7 +34,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     control::{self, ControlEndpoint},
-    tcp,
+    tcp, tls,
 };
 
 /// How long a server may take to accept a front. It does so at once, even when it is busy.
@@ -125,25 +126,42 @@ pub enum ServerLocation {
     /// The servers of this user: those with run folders in this data folder, and with this network policy if one is
     /// required.
     DataFolder(PathBuf, Option<RequiredNetwork>),
-    Url(Uri),
+    /// A server, and the key that it gets.
+    Url(Uri, Option<ApiKeySecret>),
 }
 
 impl ServerLocation {
-    /// Reads a server's URL: `http://HOST:PORT`, whatever path follows.
-    pub fn url(text: &str) -> Result<Self, String> {
+    /// Reads a server's URL: `http://HOST:PORT` or `https://HOST`, whatever path follows.
+    pub fn url(text: &str, key: Option<ApiKeySecret>) -> Result<Self, String> {
         let uri: Uri = text.parse().map_err(|_| "it is not a URL".to_owned())?;
         match uri.scheme_str() {
-            Some("http") if uri.host().is_some() => Ok(Self::Url(uri)),
-            Some("https") => Err("https is not supported; open a tunnel and give its end".to_owned()),
-            _ => Err("a server's URL looks like `http://127.0.0.1:34501`".to_owned()),
+            Some("http" | "https")
+                if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) =>
+            {
+                Err("a key does not belong in the URL: set GREENROOM_API_KEY, or give --key-file".to_owned())
+            }
+            Some("http" | "https") if uri.host().is_some() => Ok(Self::Url(uri, key)),
+            _ => {
+                Err("a server's URL looks like `http://127.0.0.1:34501` or `https://browsers.example`"
+                    .to_owned())
+            }
         }
+    }
+
+    /// Whether what is sent to the server passes over a network without TLS.
+    pub fn is_readable_on_the_way(&self) -> bool {
+        let Self::Url(uri, _) = self else { return false };
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let is_loopback =
+            host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()) || host == "localhost";
+        uri.scheme_str() == Some("http") && !is_loopback
     }
 
     /// Whether a running server has written its server file; a URL always counts as one. Sends no request.
     pub fn has_server(&self) -> bool {
         match self {
             Self::DataFolder(folder, network) => !suitable_servers(folder, network.as_ref()).is_empty(),
-            Self::Url(_) => true,
+            Self::Url(..) => true,
         }
     }
 }
@@ -173,8 +191,9 @@ impl ServerConnector for ServerLocation {
                     let servers = suitable_servers(folder, network.as_ref());
                     let mut last = format!("none runs with the data folder `{}`", folder.display());
                     for server in servers {
-                        let opened =
-                            async { upgrade(control::connect(&server.socket).await, "greenroom").await };
+                        let opened = async {
+                            upgrade(control::connect(&server.socket).await, "greenroom", None).await
+                        };
                         match with_timeout(opened).await {
                             Ok(link) => return Ok(link),
                             Err(why) => last = format!("process {}: {why}", server.pid),
@@ -182,15 +201,21 @@ impl ServerConnector for ServerLocation {
                     }
                     Err(last)
                 }
-                Self::Url(uri) => {
+                Self::Url(uri, key) => {
                     let host = uri.host().unwrap_or_default();
-                    let port = uri.port_u16().unwrap_or(80);
+                    let name = host.trim_matches(['[', ']']);
+                    let is_encrypted = uri.scheme_str() == Some("https");
+                    let port = uri.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 });
                     let opened = async {
-                        let stream = TcpStream::connect((host.trim_matches(['[', ']']), port)).await;
-                        if let Ok(stream) = &stream {
-                            tcp::set_options(stream);
+                        let stream =
+                            TcpStream::connect((name, port)).await.map_err(|error| error.to_string())?;
+                        tcp::set_options(&stream);
+                        let authority = format!("{host}:{port}");
+                        if !is_encrypted {
+                            return upgrade(Ok(stream), &authority, key.as_ref()).await;
                         }
-                        upgrade(stream, &format!("{host}:{port}")).await
+                        let stream = tls::encrypt(stream, name).await?;
+                        upgrade(Ok(stream), &authority, key.as_ref()).await
                     };
                     with_timeout(opened).await.map_err(|why| format!("`{uri}`: {why}"))
                 }
@@ -211,6 +236,7 @@ async fn with_timeout(
 async fn upgrade(
     stream: io::Result<impl AsyncRead + AsyncWrite + Send + Unpin + 'static>,
     host: &str,
+    key: Option<&ApiKeySecret>,
 ) -> Result<Box<dyn ServerStream>, String> {
     let stream = stream.map_err(|error| error.to_string())?;
     let broken = |error: hyper::Error| error.to_string();
@@ -219,7 +245,14 @@ async fn upgrade(
         // The task that waits for the answer gets the error.
         let _ = connection.with_upgrades().await;
     }));
-    let request = Request::get(FRONT)
+    let mut request = Request::get(FRONT);
+    if let Some(key) = key {
+        let value = HeaderValue::from_str(&format!("Bearer {}", key.reveal()));
+        let mut value = value.map_err(|_| "the API key cannot be sent in a header".to_owned())?;
+        value.set_sensitive(true);
+        request = request.header(AUTHORIZATION, value);
+    }
+    let request = request
         .header(HOST, host)
         .header(CONNECTION, "upgrade")
         .header(UPGRADE, PROTOCOL)
@@ -245,10 +278,17 @@ async fn read_refusal(response: Response<Incoming>) -> String {
         message: String,
     }
     let status = response.status();
+    let hint = match status {
+        StatusCode::UNAUTHORIZED => " (set GREENROOM_API_KEY, or give --key-file)",
+        _ => "",
+    };
     let body = Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect().await;
     let parsed = body.ok().and_then(|body| serde_json::from_slice::<RefusalBody>(&body.to_bytes()).ok());
     match parsed {
-        Some(RefusalBody { error }) => error.message,
+        // The server's own hint is for HTTP clients.
+        Some(RefusalBody { error }) => {
+            format!("{}{hint}", error.message.split("\n\nhint:").next().unwrap_or_default())
+        }
         None => format!("it is no greenroom server, or too old to be joined: status {status}"),
     }
 }
@@ -260,12 +300,20 @@ mod tests {
     /// A URL is accepted with or without a path; one that cannot work is refused before any attempt.
     #[test]
     fn server_urls_are_checked() {
-        for fine in ["http://127.0.0.1:34501", "http://127.0.0.1:34501/mcp", "http://[::1]:1", "http://host"]
-        {
-            assert!(ServerLocation::url(fine).is_ok(), "{fine}");
+        for fine in [
+            "http://127.0.0.1:34501",
+            "http://127.0.0.1:34501/mcp",
+            "http://[::1]:1",
+            "http://host",
+            "https://host",
+            "https://[::1]:1/mcp",
+        ] {
+            assert!(ServerLocation::url(fine, None).is_ok(), "{fine}");
         }
-        for wrong in ["", "127.0.0.1:34501", "https://host", "ftp://host", "http://", "/x", "a b"] {
-            assert!(ServerLocation::url(wrong).is_err(), "{wrong}");
+        for wrong in
+            ["", "127.0.0.1:34501", "https://", "ftp://host", "http://", "/x", "a b", "https://key@host"]
+        {
+            assert!(ServerLocation::url(wrong, None).is_err(), "{wrong}");
         }
     }
 }

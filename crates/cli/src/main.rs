@@ -24,6 +24,7 @@ mod signals;
 mod skill;
 mod sleep_watch;
 mod tcp;
+mod tls;
 mod unused_server_exit;
 mod verb;
 mod view;

@@ -1,9 +1,10 @@
 //! The options of TCP connections, on either side, and which clients a server accepts.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::serve::{Listener, ListenerExt};
 use greenroom_egress::peer_user;
+use greenroom_gateway::front::http::KeyRing;
 use rustix::net::sockopt;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -48,18 +49,19 @@ pub fn with_options<L: Listener<Io = TcpStream>>(
     listener.tap_io(|stream| set_options(stream))
 }
 
-/// A listener for programs of greenroom's own user and of root. The server's port has no password yet, so without this every
+/// A listener for programs of greenroom's own user and of root, as long as the server needs no API key: without this every
 /// user of the machine could use its browsers.
 pub struct OwnUserListener {
     listener: TcpListener,
     allows_other_users: bool,
+    keys: Arc<KeyRing>,
     /// Other users' programs, which are told why they are refused.
     refusals: JoinSet<()>,
 }
 
 impl OwnUserListener {
-    pub fn new(listener: TcpListener, allows_other_users: bool) -> Self {
-        Self { listener, allows_other_users, refusals: JoinSet::new() }
+    pub fn new(listener: TcpListener, allows_other_users: bool, keys: Arc<KeyRing>) -> Self {
+        Self { listener, allows_other_users, keys, refusals: JoinSet::new() }
     }
 
     fn refuse(&mut self, stream: TcpStream, client: SocketAddr) {
@@ -82,7 +84,8 @@ impl Listener for OwnUserListener {
         loop {
             let (stream, client) = Listener::accept(&mut self.listener).await;
             let is_own = |server| peer_user::is_own_or_root(client, server);
-            if self.allows_other_users || stream.local_addr().is_ok_and(is_own) {
+            let is_open = self.allows_other_users || self.keys.is_required();
+            if is_open || stream.local_addr().is_ok_and(is_own) {
                 return (stream, client);
             }
             self.refuse(stream, client);

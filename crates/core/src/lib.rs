@@ -8,6 +8,7 @@ pub mod audit;
 pub mod backoff;
 pub mod excerpt;
 pub mod file_uri;
+pub mod forwarded;
 pub mod id;
 pub mod json_check;
 pub mod lease;
@@ -28,6 +29,7 @@ pub mod web_address;
 
 pub use api_key::{ApiKey, ApiKeyHash, ApiKeyName, ApiKeySecret, ApiScope, ApiScopes};
 pub use backoff::Backoff;
+pub use forwarded::TrustedProxies;
 pub use id::{ConnectionId, InstanceId, InvalidSessionId, Owner, SessionId, SessionUid};
 pub use policy::{Permit, Policy, PolicyRefusal};
 pub use port::{

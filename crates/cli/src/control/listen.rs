@@ -9,7 +9,7 @@ use std::{
 };
 
 use axum::Router;
-use greenroom_gateway::front::http;
+use greenroom_gateway::front::http::{self, ConnectionLimits};
 use tokio::net::UnixListener;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -28,7 +28,12 @@ impl ControlServer {
     pub fn open(run_folder: &Path, routes: Router, closing: CancellationToken) -> io::Result<Self> {
         let socket = socket_path::socket(run_folder);
         let listener = bind(&socket)?;
-        let task = AbortOnDropHandle::new(tokio::spawn(http::serve(listener, routes, closing.clone())));
+        let task = AbortOnDropHandle::new(tokio::spawn(http::serve(
+            listener,
+            routes,
+            ConnectionLimits::default(),
+            closing.clone(),
+        )));
         Ok(Self { socket, closing, task })
     }
 

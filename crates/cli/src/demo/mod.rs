@@ -27,7 +27,7 @@ use greenroom_engine::{browser, install};
 use greenroom_gateway::{
     ClientLocation,
     control::ProcessKind,
-    front::http::{self, HostRules, HttpClients, HttpState, Probes},
+    front::http::{self, ConnectionLimits, HostRules, HttpClients, HttpState, Probes},
 };
 use greenroom_mcp::link::http::HttpEndpoint;
 use tokio::net::TcpListener;
@@ -98,7 +98,7 @@ pub async fn run(
         location: ClientLocation::Network,
         keys: None,
         public_probes: false,
-        rules: Some(HostRules { address: Some(address.ip()), hosts: Vec::new() }),
+        rules: Some(HostRules { address: Some(address.ip()), ..HostRules::default() }),
         stop: closing.clone(),
         tasks: TaskTracker::new(),
     });
@@ -120,8 +120,13 @@ pub async fn run(
     };
     let (outcome, (), (), ()) = tokio::join!(
         playing,
-        http::serve(shop, site::router(), closing.clone()),
-        http::serve(front, http::port_router(http_state.clone()), closing.clone()),
+        http::serve(shop, site::router(), ConnectionLimits::default(), closing.clone()),
+        http::serve(
+            front,
+            http::port_router(http_state.clone()),
+            ConnectionLimits::default(),
+            closing.clone()
+        ),
         http::maintain_clients(http_state.clone()),
     );
     drop(demo);

@@ -1,9 +1,17 @@
 //! `greenroom mcp`: serves one agent over stdin and stdout, through a running server if there is one.
 
-use std::{io::IsTerminal, process::ExitCode, sync::Arc};
+use std::{
+    io::IsTerminal,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use anyhow::Context;
-use greenroom_core::settings::{Origin, Resolved};
+use greenroom_core::{
+    ApiKeySecret,
+    settings::{API_KEY_VARIABLE, Origin, Resolved},
+};
 use greenroom_gateway::{
     control::{ProcessKind, RecentLog},
     front::{
@@ -23,6 +31,9 @@ use crate::{
     signals::Signals,
 };
 
+/// The largest key file: a key and the end of its line, with room to spare.
+const KEY_FILE_BYTES_MAX: u64 = 4096;
+
 /// The note for a person who started `greenroom mcp` in a terminal.
 const TERMINAL_NOTE: &str = "greenroom mcp speaks MCP with a client over stdin and stdout; clients start it themselves, and there is nothing to type here.
 To connect a client: `greenroom setup claude` (or cursor, vscode, codex). To serve many over HTTP: `greenroom serve`.
@@ -33,6 +44,10 @@ pub struct McpArgs {
     /// Join the greenroom server at this URL instead of the one that uses the same data folder
     #[arg(long, value_name = "URL", conflicts_with = "standalone")]
     pub server: Option<String>,
+
+    /// Read the API key for --server from this file; GREENROOM_API_KEY has it otherwise
+    #[arg(long, value_name = "FILE", requires = "server")]
+    pub key_file: Option<PathBuf>,
 
     /// Start browsers in this process instead of joining a running server; --browserUrl and --wsEndpoint imply it
     #[arg(long)]
@@ -51,8 +66,13 @@ pub async fn run(
     let stop = Signals::listen(false)?.stop;
     parent::watch(stop.clone());
     if let Some(url) = &args.server {
-        let location =
-            ServerLocation::url(url).map_err(|why| CliError::usage(format!("`--server {url}`: {why}")))?;
+        let key = server_key(env, args.key_file.as_deref())?;
+        let has_key = key.is_some();
+        let location = ServerLocation::url(url, key)
+            .map_err(|why| CliError::usage(format!("`--server {}`: {why}", without_user(url))))?;
+        if has_key && location.is_readable_on_the_way() {
+            tracing::warn!("the API key goes to `{url}` without TLS, so everyone on the way can read it");
+        }
         match RequiredNetwork::new(resolved).map(|network| network.origin) {
             Some(origin @ Origin::Flag(_)) => {
                 return Err(CliError::usage(format!("`{origin}` has no effect on the server at `{url}`"))
@@ -129,6 +149,35 @@ async fn join(
     let hint = "if it hangs, restart it, or give --standalone to do without";
     relay.run(first, stdio, stop).await.map_err(|why| cannot_join(&why, hint))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The key for a server: from a file, or from the environment. Never from the command line, which every user can read.
+fn server_key(env: &ProcessEnv, file: Option<&Path>) -> anyhow::Result<Option<ApiKeySecret>> {
+    let (text, source) = match file {
+        Some(path) => {
+            let path = env.working_dir.join(path);
+            let text = greenroom_files::read_text(&path, KEY_FILE_BYTES_MAX);
+            let text = text.map_err(|error| {
+                CliError::usage(format!("cannot read the key file `{}`: {error}", path.display()))
+            })?;
+            (text, format!("`{}`", path.display()))
+        }
+        None => match env.variable(API_KEY_VARIABLE) {
+            None => return Ok(None),
+            Some(text) if text.is_empty() => return Ok(None),
+            Some(text) => (text.to_string_lossy().into_owned(), API_KEY_VARIABLE.to_owned()),
+        },
+    };
+    let key = ApiKeySecret::parse(text.trim());
+    Ok(Some(key.map_err(|why| CliError::usage(format!("the API key in {source} cannot be used: {why}")))?))
+}
+
+/// A URL for a message, without a user or password: someone may have put a key there.
+fn without_user(url: &str) -> String {
+    match (url.find("://"), url.rfind('@')) {
+        (Some(scheme), Some(at)) if at > scheme => format!("{}***{}", &url[..scheme + 3], &url[at..]),
+        _ => url.to_owned(),
+    }
 }
 
 fn cannot_join(why: &str, hint: &str) -> anyhow::Error {

@@ -14,20 +14,30 @@ use std::{
 use anyhow::Context;
 use greenroom_core::{
     port::human,
-    settings::{Origin, Resolved},
+    settings::{Origin, Resolved, Server},
 };
 use greenroom_engine::run_folder;
 use greenroom_gateway::{
     ClientLocation,
     control::{ProcessKind, RecentLog},
-    front::http::{self, HostRules, HttpClients, HttpState, KeyRing, Probes},
+    front::http::{self, ConnectionLimits, HostRules, HttpClients, HttpState, KeyRing, Probes},
 };
+use hyper::Uri;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    app::App, config::ConfigSources, control, key_watch::KeySources, port_holder, reload, report::CliError,
-    signals::Signals, tcp, unused_server_exit, verb::browser_command::background,
+    app::App,
+    config::ConfigSources,
+    control,
+    key_watch::KeySources,
+    port_holder, reload,
+    report::CliError,
+    signals::Signals,
+    tcp,
+    tls::{CertificateFiles, PortListener, ServerCertificate},
+    unused_server_exit,
+    verb::browser_command::background,
 };
 
 #[derive(Debug, clap::Args)]
@@ -46,6 +56,9 @@ pub async fn run(
     let settings = &resolved.settings;
     let env = &config_sources.env;
     let signals = Signals::listen(true)?;
+    // Read the certificate first: a mistake in it must not cost a browser.
+    let certificate = CertificateFiles::of(&settings.server)?.map(ServerCertificate::load).transpose()?;
+    let acceptor = certificate.as_ref().map(|certificate| certificate.acceptor()).transpose()?;
     let listener = bind(&resolved, args.background).await?;
     let idle_exit =
         if args.background { background::idle_exit(&resolved) } else { settings.server.idle_exit };
@@ -53,9 +66,13 @@ pub async fn run(
     let mut app = App::build(ProcessKind::Server, settings, env).await?;
     // Close the port to browsers before any page can know it.
     let _port = app.block_port(address.port())?;
-    let url = format!("http://{address}");
-    // Answers link to files below this URL.
-    let _ = app.gateway.recall.base_url.set(url.clone());
+    let scheme = if acceptor.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{address}");
+    let public_url = settings.server.public_url.clone();
+    // Answers link to files below this URL. No client can use the address of a server on all addresses.
+    if let Some(base) = public_url.clone().or_else(|| (!address.ip().is_unspecified()).then(|| url.clone())) {
+        let _ = app.gateway.recall.base_url.set(base);
+    }
     let closing = CancellationToken::new();
     let keys = Arc::new(KeyRing::new(closing.clone()));
     let mut key_sources = KeySources::new(settings);
@@ -75,7 +92,7 @@ pub async fn run(
         location: ClientLocation::Network,
         keys: Some(keys.clone()),
         public_probes: settings.server.public_probes,
-        rules: Some(HostRules { address: Some(address.ip()), hosts: settings.server.allowed_hosts.clone() }),
+        rules: Some(host_rules(&settings.server, address)),
         ..socket.clone()
     });
     app.open_control(
@@ -95,9 +112,20 @@ pub async fn run(
     // The kernel accepts connections from here on; a program that waits for this line may connect. A closed stdout is fine.
     let _ = writeln!(std::io::stdout().lock(), "ready: {url}/mcp");
     tracing::info!(url, "ready");
-    let listener = tcp::OwnUserListener::new(listener, settings.server.allow_other_users);
-    let serving =
-        http::serve(tcp::with_options(listener), http::port_router(http_state.clone()), closing.clone());
+    let limits = ConnectionLimits {
+        trusted_proxies: settings.server.trusted_proxies.clone(),
+        is_encrypted: acceptor.is_some(),
+    };
+    let listener = tcp::OwnUserListener::new(listener, settings.server.allow_other_users, keys.clone());
+    let port = PortListener { tcp: listener, tls: acceptor };
+    let serving = http::serve(port, http::port_router(http_state.clone()), limits, closing.clone());
+    let watching_certificate = async {
+        let Some(certificate) = certificate else { return };
+        tokio::select! {
+            () = certificate.watch() => {}
+            () = closing.cancelled() => {}
+        }
+    };
     let stopping = async {
         signals.stop.cancelled().await;
         // Remove the file first, so that fronts which lose this server do not find it again.
@@ -138,10 +166,24 @@ pub async fn run(
         stopping,
         reloading,
         watching_keys,
+        watching_certificate,
         idling
     );
     app.shut_down(http_state.end()).await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// By which names clients may call the server, and for which pages.
+fn host_rules(server: &Server, address: SocketAddr) -> HostRules {
+    let mut hosts = server.allowed_hosts.clone();
+    let public: Option<Uri> = server.public_url.as_ref().and_then(|url| url.parse().ok());
+    hosts.extend(public.as_ref().and_then(Uri::host).map(|host| host.trim_matches(['[', ']']).to_owned()));
+    HostRules {
+        address: Some(address.ip()),
+        hosts,
+        origins: server.allowed_origins.clone(),
+        proxies: server.trusted_proxies.clone(),
+    }
 }
 
 /// Lets running calls end, for a limited time, unless a second signal arrives.
@@ -157,14 +199,23 @@ async fn drain(app: &App, within: Duration, signals: &Signals) {
 }
 
 async fn bind(resolved: &Resolved, is_background: bool) -> anyhow::Result<TcpListener> {
-    let address: SocketAddr = resolved.settings.server.listen;
-    if !address.ip().is_loopback() {
+    let server = &resolved.settings.server;
+    let address: SocketAddr = server.listen;
+    if !address.ip().is_loopback() && !resolved.settings.has_keys() {
         let origin = resolved.origin("server.listen");
         let message =
             format!("refusing to listen beyond this machine without API keys: `{address}` (from {origin})");
         return Err(CliError::usage(message)
-            .hint("listen on 127.0.0.1, and reach it through a tunnel, or through a proxy that authenticates its clients")
+            .hint("make a key with `greenroom keys create NAME`, or set GREENROOM_API_KEYS; or listen on 127.0.0.1 and open a tunnel")
             .into());
+    }
+    if !address.ip().is_loopback()
+        && server.tls_cert.is_none()
+        && server.trusted_proxies.networks().is_empty()
+    {
+        tracing::warn!(
+            "`{address}` is reached without TLS, so everyone on the way can read API keys; set `server.tls_cert` and `server.tls_key`, or name the reverse proxy that adds TLS in `server.trusted_proxies`"
+        );
     }
     // Clients know a port that the user chose, so the server must have it. It may replace the default port.
     let may_move = matches!(resolved.origin("server.listen"), Origin::Default);

@@ -29,6 +29,7 @@ mod network;
 mod path;
 mod pools_toml;
 mod problem;
+mod proxies;
 mod reference;
 mod reference_browsers;
 mod reference_pools;
@@ -73,8 +74,8 @@ pub use reference::reference;
 pub use resolve::{Resolved, resolve};
 pub use setting_macro::{Guard, Section, Setting, SettingLevel};
 pub use source::{
-    BROWSER_URL, BrowserFlag, CONFIG_FLAG, CONFIG_VARIABLE, ConfigFile, DotEnv, Origin, SESSION_VARIABLE,
-    Sources, WS_ENDPOINT,
+    API_KEY_VARIABLE, BROWSER_URL, BrowserFlag, CONFIG_FLAG, CONFIG_VARIABLE, ConfigFile, DotEnv, Origin,
+    SESSION_VARIABLE, Sources, WS_ENDPOINT,
 };
 pub use table::{
     Attach, Blobs, Network, Pool, Records, SECTIONS, SETTINGS, Server, Sessions, Settings, Tools,

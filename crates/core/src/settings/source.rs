@@ -13,6 +13,9 @@ pub const CONFIG_FLAG: &str = "config";
 /// it.
 pub const SESSION_VARIABLE: &str = "GREENROOM_SESSION";
 
+/// The variable with the API key that `greenroom mcp --server` sends. It is not a setting: it is a secret of one server.
+pub const API_KEY_VARIABLE: &str = "GREENROOM_API_KEY";
+
 /// All sources of a configuration, not yet parsed.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {

@@ -33,6 +33,7 @@ use super::{
     list::{Argv, Globs, Many},
     network::NetworkRules,
     path::{FilePath, ProgramPath},
+    proxies::{ProxyNetworks, WebOrigin},
     server_url::ServerUrl,
     setting_macro::{
         Guard::{Guarded, Limit, LimitWith, Open},
@@ -43,6 +44,7 @@ use super::{
     web::{Origins, ProxyUrl},
 };
 use crate::{
+    forwarded::TrustedProxies,
     lease::{INSTANCES_MAX, SLOTS_MAX, Sharing, Strategy},
     network::NetworkRule,
 };
@@ -84,11 +86,25 @@ settings! {
     /// `greenroom serve`: one server for many clients.
     server: Server {
         /// The address and port on which `greenroom serve` listens; with port 0 the system picks a free port.
-        /// greenroom refuses addresses other than loopback, because it has no API keys yet.
+        /// greenroom refuses addresses other than loopback unless there are API keys.
         "server.listen" listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 34501)) => ListenAddress, Open;
         /// Further host names, without ports, that greenroom accepts in the `Host` header, such as the name of a
         /// reverse proxy in front of it.
         "server.allowed_hosts" allowed_hosts: Vec<String> = Vec::new() => Many(TextLine("HOST")), Guarded;
+        /// The URL by which clients reach the server, such as that of a reverse proxy. Links in answers begin with it, and
+        /// `Host` may be its host. When unset, links have the address that the server listens on.
+        "server.public_url" public_url: Option<String> = None => OrWord("unset", WebOrigin), Guarded;
+        /// Origins of web pages that may use the server from a browser, with an API key. Pages of all other origins are
+        /// refused.
+        "server.allowed_origins" allowed_origins: Vec<String> = Vec::new() => Many(WebOrigin), Guarded;
+        /// Reverse proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` headers greenroom believes. It ignores those of all
+        /// others.
+        "server.trusted_proxies" trusted_proxies: TrustedProxies = TrustedProxies::default() => ProxyNetworks, Guarded;
+        /// The file with the TLS certificate of the server, in PEM, followed by its chain. With it the server speaks
+        /// `https` only. greenroom reads the file again when it changes.
+        "server.tls_cert" tls_cert: Option<PathBuf> = None => OrWord("unset", FilePath), Guarded;
+        /// The file with the private key of `server.tls_cert`, in PEM, without a password.
+        "server.tls_key" tls_key: Option<PathBuf> = None => OrWord("unset", FilePath), Guarded;
         /// API keys as `name:key`, for containers; `greenroom keys` makes others, in the data folder. A key has at least 16
         /// characters; `name[scope+scope]:key` gives it other scopes than `browse`, `watch` and `control`. Once there is a
         /// key, every request over the network needs one.

@@ -9,7 +9,7 @@ use super::{
     nearest::nearest,
     problem::Problem,
     resolve::{SettingLabel, SettingsMerge, find},
-    source::{CONFIG_FLAG, CONFIG_VARIABLE, Origin, SESSION_VARIABLE, SettingLocation},
+    source::{API_KEY_VARIABLE, CONFIG_FLAG, CONFIG_VARIABLE, Origin, SESSION_VARIABLE, SettingLocation},
     value_type::{GivenForm, GivenValue},
     variable_grammar::{self, PoolKeyPath, VariableName},
 };
@@ -106,7 +106,15 @@ impl SettingsMerge<'_> {
                     instead: format!("set {CONFIG_VARIABLE} in the environment, or give --{CONFIG_FLAG}"),
                 });
             }
-            None if name == CONFIG_VARIABLE || name == SESSION_VARIABLE => {}
+            // A `.env` may come with a cloned repository, and its key would make the server take this user for another.
+            None if name == API_KEY_VARIABLE && from.dotenv.is_some() => {
+                self.problems.push(Problem::Guarded {
+                    key: name.to_owned(),
+                    place: from.place(),
+                    instead: format!("set {API_KEY_VARIABLE} in the environment, or give --key-file"),
+                });
+            }
+            None if [CONFIG_VARIABLE, SESSION_VARIABLE, API_KEY_VARIABLE].contains(&name) => {}
             None => match declaring {
                 Some(key) => self.of_all_pools(from, key, name, value),
                 None => {

@@ -152,14 +152,14 @@ fn without_password(text: &str) -> String {
 }
 
 /// The host, and the port after its last colon. The colons of a v6 address stand in brackets.
-fn split_port(text: &str) -> (&str, Option<&str>) {
+pub(super) fn split_port(text: &str) -> (&str, Option<&str>) {
     match text.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
         _ => (text, None),
     }
 }
 
-fn is_host(text: &str) -> bool {
+pub(super) fn is_host(text: &str) -> bool {
     if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return inner.parse::<std::net::Ipv6Addr>().is_ok();
     }
@@ -169,7 +169,7 @@ fn is_host(text: &str) -> bool {
     text.strip_suffix('.').unwrap_or(text).split('.').all(label)
 }
 
-fn is_port(text: &str) -> bool {
+pub(super) fn is_port(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_digit()) && text.parse::<u16>().is_ok_and(|port| port > 0)
 }
 

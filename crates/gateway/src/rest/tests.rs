@@ -318,7 +318,7 @@ async fn blob_headers_are_safe() {
         ("content-length", "8"),
         ("content-disposition", "attachment; filename*=UTF-8''a%20b.html"),
         ("x-content-type-options", "nosniff"),
-        ("content-security-policy", "sandbox"),
+        ("content-security-policy", "sandbox; default-src 'none'; frame-ancestors 'none'"),
         ("etag", &format!("\"{id}\"")),
     ] {
         assert_eq!(reply.header(name), value, "{name}");

@@ -1,4 +1,4 @@
-//! A program that prints where it listens: `ready: http://HOST:PORT/mcp` on stdout.
+//! A program that prints where it listens: `ready: http://HOST:PORT/mcp` on stdout, or `https://`.
 
 use std::{net::SocketAddr, process::ExitStatus};
 
@@ -13,20 +13,23 @@ use crate::{
 pub struct Server {
     process: Client,
     address: SocketAddr,
+    is_encrypted: bool,
 }
 
 impl Server {
     /// Starts the program and waits for its address.
     pub async fn start(launch: Launch) -> Self {
         let process = launch.spawn();
-        let address = eventually("the line `ready: …` of the server", || {
+        let (scheme, address) = eventually("the line `ready: …` of the server", || {
             let lines = process.transcript();
             lines.iter().find_map(|line| {
-                line.strip_prefix("<-- ready: http://")?.trim_end_matches("/mcp").parse().ok()
+                let url = line.strip_prefix("<-- ready: ")?.trim_end_matches("/mcp");
+                let (scheme, address) = url.split_once("://")?;
+                Some((scheme.to_owned(), address.parse().ok()?))
             })
         })
         .await;
-        Self { process, address }
+        Self { process, address, is_encrypted: scheme == "https" }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -34,7 +37,7 @@ impl Server {
     }
 
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http{}://{}", if self.is_encrypted { "s" } else { "" }, self.address)
     }
 
     /// A connection of its own, for one request or half of one.

@@ -30,7 +30,7 @@ async fn blob_is_stored_once_and_revalidated() {
         ("content-type", "image/png"),
         ("content-disposition", "inline"),
         ("x-content-type-options", "nosniff"),
-        ("content-security-policy", "sandbox"),
+        ("content-security-policy", "sandbox; default-src 'none'; frame-ancestors 'none'"),
         ("etag", &tag),
         ("content-length", &picture["bytes"].to_string()),
     ] {

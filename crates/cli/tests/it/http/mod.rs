@@ -1,5 +1,6 @@
 //! The HTTP front from outside: the real `greenroom serve`, clients on raw sockets, and the fake engine behind it.
 
+mod binding;
 mod blobs;
 mod broken_connection;
 mod calls;
@@ -22,6 +23,7 @@ mod stateless_input;
 mod stateless_stdio;
 mod streams;
 mod timeline;
+mod tls;
 
 use greenroom_testkit::{
     TEST_TIMEOUT,

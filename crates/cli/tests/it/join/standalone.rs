@@ -79,7 +79,7 @@ async fn server_flag_joins_by_url() {
 #[tokio::test]
 async fn invalid_server_urls_are_refused() {
     let setup = FakeEngineSetup::new();
-    for url in ["localhost:1", "https://localhost", ""] {
+    for url in ["localhost:1", "https://key@localhost", ""] {
         let output = run_verb(&setup, &["mcp", "--server", url]).await;
         assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{url}: {output:?}");
         assert!(output.stderr.contains("--server"), "{output:?}");

@@ -181,7 +181,7 @@ pub(super) fn events(events: EventStream, begun: Option<NumberedMessage>) -> Res
     let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     // Asks proxies in front not to buffer events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response

@@ -17,6 +17,7 @@ mod param_headers;
 mod post;
 mod probes;
 mod refusal;
+mod security_headers;
 mod session;
 
 use std::sync::Arc;
@@ -41,7 +42,7 @@ pub use auth::{EndedKeys, KeyRing, RequestEnd, Requester};
 pub(crate) use headers::is_json;
 pub use host_check::HostRules;
 pub use join::{FRONT, FrontHello, FrontWelcome, PROTOCOL};
-pub use listen::{maintain_clients, serve};
+pub use listen::{ConnectionLimits, PeerAddress, maintain_clients, serve};
 pub use probes::Probes;
 pub use session::HttpClients;
 
@@ -116,11 +117,13 @@ pub fn socket_router(http_state: Arc<HttpState>) -> Router {
     checked(mcp_routes(http_state.clone()), http_state)
 }
 
-/// Adds the checks that each request passes before it reaches its route: its host, then its key.
+/// Adds the checks that each request passes before it reaches its route: its host, then its key. Every answer, refusals
+/// too, gets the headers for browsers.
 fn checked(routes: Router, http_state: Arc<HttpState>) -> Router {
     routes
         .layer(middleware::from_fn_with_state(http_state.clone(), auth::authenticate))
         .layer(middleware::from_fn_with_state(http_state, host_check::check_host))
+        .layer(middleware::from_fn(security_headers::add))
 }
 
 /// The MCP routes and the probes.

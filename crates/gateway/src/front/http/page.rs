@@ -3,34 +3,14 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{
-        HeaderMap, HeaderValue,
-        header::{
-            CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
-            X_CONTENT_TYPE_OPTIONS,
-        },
-    },
-};
+use axum::{extract::State, response::Html};
 
 use super::HttpState;
 
-/// The page may load, send, frame and run nothing.
-const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-pub(super) async fn show(State(http_state): State<Arc<HttpState>>) -> (HeaderMap, String) {
-    let fixed: [(HeaderName, &'static str); 5] = [
-        (CONTENT_TYPE, "text/html; charset=utf-8"),
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
-        (CACHE_CONTROL, "no-store"),
-    ];
-    let headers = fixed.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
-    // The server's own address, made of numbers: nothing in it needs escaping.
+pub(super) async fn show(State(http_state): State<Arc<HttpState>>) -> Html<String> {
+    // The server's own address or the operator's setting, checked to be an origin: nothing in it needs escaping.
     let base_url = http_state.gateway.recall.base_url.get().map_or("http://127.0.0.1:34501", String::as_str);
-    (headers, page(base_url))
+    Html(page(base_url))
 }
 
 fn page(base_url: &str) -> String {

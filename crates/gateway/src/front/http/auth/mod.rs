@@ -18,7 +18,7 @@ use axum::{
 use greenroom_core::{ApiKeySecret, ApiScope, api_key::InvalidSecret};
 
 use self::credential::Credential;
-use super::{HttpState, refusal};
+use super::{HttpState, listen::ConnectionPeer, refusal};
 use crate::{
     rest::RestError,
     scope_table::{self, RouteAccess},
@@ -59,7 +59,13 @@ pub(super) async fn authenticate(
                 request.extensions_mut().insert(requester);
             }
             Err(why) => {
-                tracing::debug!(?why, "refused a request");
+                let peer = request.extensions().get::<ConnectionPeer>().copied();
+                let client = http_state
+                    .rules
+                    .as_ref()
+                    .zip(peer)
+                    .and_then(|(rules, peer)| rules.client(peer, request.headers()));
+                tracing::debug!(?why, ?client, "refused a request");
                 return why.response(request.uri().path());
             }
         }
