@@ -10,7 +10,7 @@ use super::{
     list::{items, split_at_commas},
     value_type::{FlagShape, GivenValue, InvalidValue, ValueType},
 };
-use crate::api_key::{ApiKey, ApiKeyName, ApiKeySecret, ApiScope, ApiScopes};
+use crate::api_key::{ApiKey, ApiKeyName, ApiKeySecret, ApiScope, ApiScopes, InvalidApiKeyName};
 
 /// A key that the configuration names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +42,10 @@ impl ValueType for ApiKeys {
             let Some((name, secret)) = entry.trim().split_once(':') else {
                 return Err(invalid("it has no colon between name and key".to_owned()));
             };
+            // The name is a URL, whose own colon came first.
+            if secret.starts_with("//") {
+                return Err(invalid(InvalidApiKeyName::Character.to_string()));
+            }
             let (name, scopes) = match name.split_once('[') {
                 None => (name, ApiScopes::default()),
                 Some((name, scopes)) => {
@@ -116,6 +120,7 @@ mod tests {
             ("ann:short-key", "entry 1: the key of `ann` cannot be used: it has fewer than 16"),
             ("local:0123456789abcdef", "no key can be named `local`"),
             ("https://issuer#sub:0123456789abcdef", "the name of a key has letters"),
+            ("issuer#sub:0123456789abcdef", "the name of a key has letters"),
             ("ann[:0123456789abcdef", "`]` is missing"),
             ("ann[root]:0123456789abcdef", "no such scope: `root`"),
             ("ann[]:0123456789abcdef", "no such scope"),

@@ -28,6 +28,11 @@ fn values(setting: &Setting) -> (&'static str, &'static str) {
         "network.allow" | "network.deny" | "pool.network_allow" | "pool.network_deny" => {
             ("[\"a\"]", "[\"b\"]")
         }
+        "server.public_url" => ("'https://a'", "'https://b'"),
+        "server.allowed_origins" => ("[\"https://a\"]", "[\"https://b\"]"),
+        "server.trusted_proxies" => ("[\"10.0.0.1\"]", "[\"10.0.0.2\"]"),
+        "server.tls_cert" | "server.tls_key" => ("'/a'", "'/b'"),
+        "server.api_keys" => ("[\"a:0123456789abcdef\"]", "[\"b:fedcba9876543210\"]"),
         "sessions.scope" => ("'explicit'", "'call'"),
         "records.bytes_max" | "blobs.bytes_max" => ("'1GiB'", "'2GiB'"),
         "sessions.disk_bytes_max" | "pool.memory_bytes_max" => ("'1GiB'", "'2GiB'"),

@@ -208,6 +208,14 @@ fn working_directory_files_cannot_set_guarded_settings() {
             "data_dir",
             "node",
             "server.allowed_hosts",
+            "server.public_url",
+            "server.allowed_origins",
+            "server.trusted_proxies",
+            "server.tls_cert",
+            "server.tls_key",
+            "server.api_keys",
+            "server.public_probes",
+            "server.allow_other_users",
             "sessions.disk_bytes_max",
             "limits.sessions_per_owner",
             "limits.calls_per_owner",
@@ -260,7 +268,7 @@ fn working_directory_files_cannot_set_guarded_settings() {
         ]
     );
 
-    let text = "data_dir = '/x'\nnode = '/x'\n[server]\nallowed_hosts = []\n[sessions]\ndisk_bytes_max = '1GiB'\n[limits]\nsessions_per_owner = 1\ncalls_per_owner = 1\nwaiting_calls_per_owner = 1\n[records]\nenabled = true\ndir = '/x'\nredact = []\nmax_age = '1h'\nbytes_max = '1GiB'\n[blobs]\nttl = '1h'\nbytes_max = '1GiB'\nupload_bytes_max = '1MiB'\n[audit]\nmax_age = '1h'\nbytes_max = '1GiB'\nfile_bytes_max = '1MiB'\n[network]\npreset = 'open'\nallow = []\ndeny = []\ntrust_upstream = true\n[tools]\nallow = []\ndeny = []\nunsafe = true\nwebmcp = true\n[attach]\nchanges = 'on'\n[pool]\nurl = 'http://x:1'\ncaps = []\nignore_https_errors = true\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true\nextension = true\nuser_data_dir = '/x'\nstorage_state = '/x'\ninit_script = ['/x']\nproxy_server = 'http://x:1'\nnetwork_preset = 'open'\nnetwork_allow = []\nnetwork_deny = []\noutput_dir = '/x'\npermissions = ['camera']\nbypass_csp = true\nsecrets_file = '/x'\nmemory_bytes_max = '1GiB'\ncpu_cores_max = 1\nprocesses_max = 9\nopen_files_max = 99\nprofile_bytes_max = 'off'\nbrowser_args = ['--x']";
+    let text = "data_dir = '/x'\nnode = '/x'\n[server]\nallowed_hosts = []\npublic_url = 'https://x'\nallowed_origins = []\ntrusted_proxies = []\ntls_cert = '/x'\ntls_key = '/x'\napi_keys = []\npublic_probes = true\nallow_other_users = true\n[sessions]\ndisk_bytes_max = '1GiB'\n[limits]\nsessions_per_owner = 1\ncalls_per_owner = 1\nwaiting_calls_per_owner = 1\n[records]\nenabled = true\ndir = '/x'\nredact = []\nmax_age = '1h'\nbytes_max = '1GiB'\n[blobs]\nttl = '1h'\nbytes_max = '1GiB'\nupload_bytes_max = '1MiB'\n[audit]\nmax_age = '1h'\nbytes_max = '1GiB'\nfile_bytes_max = '1MiB'\n[network]\npreset = 'open'\nallow = []\ndeny = []\ntrust_upstream = true\n[tools]\nallow = []\ndeny = []\nunsafe = true\nwebmcp = true\n[attach]\nchanges = 'on'\n[pool]\nurl = 'http://x:1'\ncaps = []\nignore_https_errors = true\ncommand = ['x']\nexecutable_path = '/x'\nno_sandbox = true\nextension = true\nuser_data_dir = '/x'\nstorage_state = '/x'\ninit_script = ['/x']\nproxy_server = 'http://x:1'\nnetwork_preset = 'open'\nnetwork_allow = []\nnetwork_deny = []\noutput_dir = '/x'\npermissions = ['camera']\nbypass_csp = true\nsecrets_file = '/x'\nmemory_bytes_max = '1GiB'\ncpu_cores_max = 1\nprocesses_max = 9\nopen_files_max = 99\nprofile_bytes_max = 'off'\nbrowser_args = ['--x']";
     let found = problems(&Sources { files: file(text, false), ..sources() });
     assert_eq!(found.len(), guarded.len(), "{found:?}");
     assert!(found.contains(
