@@ -14,6 +14,8 @@ use greenroom_gateway::front::http::{EndedKeys, HttpState, KeyRing};
 use greenroom_store::{KeyFile, KeyFileError, key_file::KeyFileStamp};
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::owner_quotas::OwnerQuotas;
+
 /// How often the server looks at the file and at the clock. A revoked key must lose its streams within a second; a look
 /// takes some microseconds.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -22,13 +24,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub struct KeySources {
     configured: Vec<ApiKey>,
     file: KeyFile,
+    quotas: Arc<OwnerQuotas>,
     seen: Option<KeyFileStamp>,
 }
 
 impl KeySources {
-    pub fn new(settings: &Settings) -> Self {
+    pub fn new(settings: &Settings, quotas: Arc<OwnerQuotas>) -> Self {
         let configured = settings.server.api_keys.iter().map(ConfiguredApiKey::entry).collect();
-        Self { configured, file: KeyFile::of(&settings.data_dir), seen: None }
+        Self { configured, file: KeyFile::of(&settings.data_dir), quotas, seen: None }
     }
 
     /// Reads all keys into the ring.
@@ -37,6 +40,7 @@ impl KeySources {
         self.seen = self.file.stamp();
         let mut all = self.configured.clone();
         all.extend(self.file.read()?);
+        self.quotas.follow_keys(&all, SystemTime::now());
         Ok(keys.replace(&all, SystemTime::now()))
     }
 

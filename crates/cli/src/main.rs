@@ -13,6 +13,7 @@ mod doctor;
 mod join;
 mod key_watch;
 mod log_writer;
+mod owner_quotas;
 mod packages;
 mod parent;
 mod port_holder;

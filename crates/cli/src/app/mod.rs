@@ -23,7 +23,6 @@ use greenroom_core::{
     Policy, Records,
     audit::Audit,
     port::RefusalSink,
-    quota::{OwnerLimits, SameQuotas},
     settings::{AutoOnOff, Settings},
 };
 use greenroom_engine::{
@@ -49,6 +48,7 @@ use crate::{
     config::ProcessEnv,
     control::{ControlServer, NETWORK_FILE},
     join,
+    owner_quotas::OwnerQuotas,
     reload::BrowserChanges,
     sleep_watch,
 };
@@ -60,6 +60,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The parts that run. [`App::shut_down`] ends them.
 pub struct App {
     pub gateway: Arc<Gateway>,
+    /// What each owner may use at once; a server with keys says what those permit.
+    pub quotas: Arc<OwnerQuotas>,
     /// Whether browsers start before the first call.
     starts_browsers_eagerly: bool,
     /// Whether greenroom connects to attached browsers before the first call.
@@ -126,12 +128,13 @@ impl App {
         let policy = policy(settings, &catalog)?;
         let pools = pool_settings::settings(kind, settings, &engines);
         let starts_browsers_eagerly = kind == ProcessKind::Server || pools.iter().any(|pool| pool.warm > 0);
+        let quotas = Arc::new(OwnerQuotas::new(settings));
         let fleet_settings = FleetSettings {
             pools,
             starts_max: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
             idle_timeout: settings.sessions.idle_timeout,
             max_lifetime: settings.sessions.max_lifetime,
-            quotas: Arc::new(default_quotas(settings)),
+            quotas: quotas.clone(),
         };
         let attacher = Arc::new(Attacher { settings: Arc::new(settings.clone()), engines: engines.clone() });
         let store = records::open(settings, run.tag());
@@ -175,6 +178,7 @@ impl App {
         let _sleep_watch = sleep_watch::watch(gateway.fleet.clone());
         Ok(Self {
             gateway,
+            quotas,
             starts_browsers_eagerly,
             connects_browsers_eagerly: match settings.attach.eager {
                 AutoOnOff::Auto => kind == ProcessKind::Server,
@@ -310,16 +314,6 @@ impl App {
         }
         drop((gateway, run));
     }
-}
-
-/// What each owner may use at once.
-fn default_quotas(settings: &Settings) -> SameQuotas {
-    let limits = &settings.limits;
-    SameQuotas(OwnerLimits {
-        sessions: limits.sessions_per_owner,
-        calls_in_flight: limits.calls_per_owner,
-        waiting_calls: limits.waiting_calls_per_owner,
-    })
 }
 
 fn policy(settings: &Settings, catalog: &Catalog) -> anyhow::Result<Policy> {

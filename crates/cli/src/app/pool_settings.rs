@@ -136,9 +136,9 @@ fn network(all: &Settings, pool: &Pool, instances: &[DeclaredInstance]) -> Optio
 }
 
 /// Whether owners share the instances of this pool. Without API keys every call is of the owner `local`, and there is
-/// nobody to keep apart; once there are keys, `auto` has to become [`Sharing::OneOwner`] here.
+/// nobody to keep apart. So the default is the same with and without keys, which may come while the server runs.
 pub(super) fn sharing(pool: &Pool) -> Sharing {
-    pool.share.unwrap_or(Sharing::All)
+    pool.share.unwrap_or(Sharing::OneOwner)
 }
 
 fn instance(

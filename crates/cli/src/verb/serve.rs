@@ -75,7 +75,7 @@ pub async fn run(
     }
     let closing = CancellationToken::new();
     let keys = Arc::new(KeyRing::new(closing.clone()));
-    let mut key_sources = KeySources::new(settings);
+    let mut key_sources = KeySources::new(settings, app.quotas.clone());
     key_sources.load(&keys)?;
     let socket = HttpState {
         gateway: app.gateway.clone(),

@@ -295,7 +295,7 @@ settings! {
         "pool.lease_strategy" lease_strategy: Option<Strategy> = None
             => OrWord("auto", Choice::<Strategy>::ANY), Open, reach = SettingLevel::Pool, applies_to = ONE;
         /// Who may use one instance: with `owner`, one owner at a time, and greenroom restarts the instance before
-        /// another owner gets it; with `all`, every owner, in browser contexts of their own. `auto` is `all`.
+        /// another owner gets it; with `all`, every owner, in browser contexts of their own. `auto` is `owner`.
         "pool.share" share: Option<Sharing> = None
             => OrWord("auto", Choice::<Sharing>::ANY), Guarded, reach = SettingLevel::Pool, applies_to = YES;
         /// How often greenroom checks whether each instance answers.

@@ -7,7 +7,10 @@ use greenroom_testkit::{
 };
 use serde_json::json;
 
-use crate::front::fixture::{FakeEngineSetup, NEWEST};
+use crate::{
+    control::run_verb::run_verb,
+    front::fixture::{FakeEngineSetup, NEWEST},
+};
 
 pub const ANN: &str = "key-of-ann-0123456789";
 pub const BOB: &str = "key-of-bob-0123456789";
@@ -296,4 +299,33 @@ async fn damaged_key_files_open_nothing() {
     let second = setup.launch(&["serve", "--listen", "127.0.0.1:0"]).spawn();
     assert_eq!(within(TEST_TIMEOUT, second.wait()).await.code(), Some(1));
     assert!(second.stderr().contains("the file of API keys is damaged"), "{}", second.stderr());
+}
+
+/// An owner has as many sessions as its key says, also when the key changes while the server runs; the refusal has the
+/// figure and the limit, and says when to try again. Another owner is not concerned.
+#[tokio::test]
+async fn keys_limit_the_sessions_of_their_owner() {
+    let setup = FakeEngineSetup::new();
+    let created = run_verb(&setup, &["keys", "create", "cat", "--sessions", "1", "--json"]).await;
+    let cat = created.json()["key"].as_str().unwrap().to_owned();
+    let dan = run_verb(&setup, &["keys", "create", "dan", "--json"]).await.json()["key"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let server = setup.serve().await;
+    let open = async |key: &str, session: &str| {
+        let headers = [("x-api-key", key), ("content-type", "application/json")];
+        let body = json!({"tool": "echo", "params": {"text": "a"}, "session_id": session}).to_string();
+        server.connection().await.request("POST", "/api/calls", &headers, Some(&body)).await
+    };
+    assert_eq!(open(&cat, "one").await.status, 200);
+    let mut refused = open(&cat, "two").await;
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
+    let problem = refused.json().await;
+    assert!(problem["message"].as_str().unwrap().contains("at most 1"), "{problem}");
+    for session in ["one", "two", "three"] {
+        assert_eq!(open(&dan, session).await.status, 200, "the server's own limit is 3");
+    }
+    assert_eq!(open(&dan, "four").await.status, 429);
+    assert_eq!(open(&cat, "one").await.status, 200, "an open session goes on");
 }
