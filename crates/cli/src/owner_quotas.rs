@@ -31,12 +31,12 @@ impl OwnerQuotas {
 
     /// Follows changed keys. What an owner has already stays open. Of several keys of an owner the most generous counts.
     pub fn follow_keys(&self, keys: &[ApiKey], now: SystemTime) {
-        let mut sessions_by_key = HashMap::new();
+        let mut sessions_by_key: HashMap<Owner, usize> = HashMap::new();
         for key in keys.iter().filter(|key| key.state(now) == ApiKeyState::Valid) {
-            if let Some(max) = key.sessions_max {
-                let most = sessions_by_key.entry(key.name.owner().clone()).or_insert(max);
-                *most = max.max(*most);
-            }
+            // A key that says nothing has the limit of the settings.
+            let max = key.sessions_max.or(self.defaults.0.sessions).unwrap_or(usize::MAX);
+            let most = sessions_by_key.entry(key.name.owner().clone()).or_insert(max);
+            *most = max.max(*most);
         }
         *self.sessions_by_key.write() = sessions_by_key;
     }

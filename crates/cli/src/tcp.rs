@@ -55,7 +55,7 @@ pub struct OwnUserListener {
     listener: TcpListener,
     allows_other_users: bool,
     keys: Arc<KeyRing>,
-    /// Other users' programs, which are told why they are refused.
+    /// The tasks that tell other users' programs why the server refuses them.
     refusals: JoinSet<()>,
 }
 

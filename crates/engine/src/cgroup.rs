@@ -25,6 +25,8 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
+
 use crate::browser_limits::{BrowserLimits, MEMORY_BYTES_DEFAULT};
 
 /// Where the kernel shows its groups.
@@ -57,6 +59,8 @@ const THREADS_PER_PROCESS: u64 = 64;
 pub struct CgroupTree {
     folder: PathBuf,
     next: AtomicU64,
+    /// Own groups that could not be removed yet.
+    left: Arc<Mutex<Vec<PathBuf>>>,
 }
 
 /// Why greenroom makes no groups.
@@ -161,30 +165,46 @@ impl DelegatedGroup {
                 return Err(refused(&error));
             }
         }
-        Ok(CgroupTree { folder, next: AtomicU64::new(0) })
+        Ok(CgroupTree { folder, next: AtomicU64::new(0), left: Arc::default() })
     }
 }
 
 impl CgroupTree {
-    /// Makes the group of a browser that is about to start. Removes empty groups of browsers that have ended.
+    /// Makes the group of a browser that is about to start. Removes groups of browsers that have ended.
     pub(crate) fn new_group(&self, limits: &BrowserLimits) -> io::Result<BrowserCgroup> {
-        self.remove_empty_groups();
+        self.remove_own_groups();
+        self.remove_groups_of_ended_processes();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(format!("{BROWSER_PREFIX}{}-{number}", std::process::id()));
         fs::create_dir(&folder)?;
-        let group = BrowserCgroup { folder };
+        let group = BrowserCgroup { folder, left: self.left.clone() };
         for (file, value) in group_limits(limits) {
             write(&group.folder, file, &value)?;
         }
         Ok(group)
     }
 
-    /// The kernel refuses to remove a group that has processes.
-    fn remove_empty_groups(&self) {
+    /// Removes groups of this process whose browsers were still ending when they were to be removed.
+    fn remove_own_groups(&self) {
+        self.left.lock().retain(|group| match fs::remove_dir(group) {
+            Ok(()) => false,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        });
+    }
+
+    /// The kernel refuses to remove a group that has processes. A group of a process that runs may be empty because its
+    /// browser is just starting.
+    fn remove_groups_of_ended_processes(&self) {
         let Ok(groups) = fs::read_dir(&self.folder) else { return };
-        let is_of_browser =
-            |group: &fs::DirEntry| group.file_name().to_string_lossy().starts_with(BROWSER_PREFIX);
-        for group in groups.flatten().filter(is_of_browser) {
+        let is_left = |group: &fs::DirEntry| {
+            let name = group.file_name();
+            let pid = name
+                .to_str()
+                .and_then(|name| name.strip_prefix(BROWSER_PREFIX)?.split_once('-'))
+                .map(|(pid, _)| pid);
+            pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
+        };
+        for group in groups.flatten().filter(is_left) {
             let _ = fs::remove_dir(group.path());
         }
     }
@@ -210,6 +230,8 @@ fn group_limits(limits: &BrowserLimits) -> [(&'static str, String); 3] {
 #[derive(Debug)]
 pub(crate) struct BrowserCgroup {
     folder: PathBuf,
+    /// The tree's list of groups that could not be removed yet.
+    left: Arc<Mutex<Vec<PathBuf>>>,
 }
 
 /// What the kernel has done to the processes of a group so far.
@@ -227,7 +249,7 @@ impl BrowserCgroup {
     /// A group for tests, of which this folder has the files.
     #[cfg(test)]
     pub(crate) fn at(folder: &Path) -> Self {
-        Self { folder: folder.to_owned() }
+        Self { folder: folder.to_owned(), left: Arc::default() }
     }
 
     /// The file by which a process enters the group.
@@ -257,6 +279,10 @@ impl BrowserCgroup {
             && error.kind() != io::ErrorKind::NotFound
         {
             tracing::debug!(%error, group = %self.folder.display(), "cannot remove a cgroup yet");
+            let mut left = self.left.lock();
+            if !left.contains(&self.folder) {
+                left.push(self.folder.clone());
+            }
         }
     }
 }
@@ -467,5 +493,11 @@ mod tests {
         }
         let next = tree.new_group(&limits()).unwrap();
         assert!(!folder.exists() && next.folder.exists() && fake.service().join("greenroom").exists());
+        // The next browser is just starting: its group is empty, and stays when another browser starts.
+        for file in fs::read_dir(&next.folder).unwrap() {
+            fs::remove_file(file.unwrap().path()).unwrap();
+        }
+        let _another = tree.new_group(&limits()).unwrap();
+        assert!(next.folder.exists());
     }
 }

@@ -283,11 +283,12 @@ fn launch(spec: ProcessSpec, tag: &str) -> io::Result<Child> {
     if spec.no_priority_raise {
         forbid_priority_raise(&mut command);
     }
-    if let Some(ends) = spec.debugging_pipe {
-        ends.pass_to(&mut command);
-    }
+    // The child enters its cgroup first: the descriptor for that could be one of those that the pipes get.
     if let Some(entrance) = spec.cgroup {
         enter_cgroup(&mut command, entrance);
+    }
+    if let Some(ends) = spec.debugging_pipe {
+        ends.pass_to(&mut command);
     }
     if let Some(max) = spec.open_files_max {
         limit_open_files(&mut command, max);

@@ -38,6 +38,7 @@ const ROUTES: &[(Method, &str, RouteAccess)] = &[
     (Method::GET, "/api/calls/{ref_id}/content", READ),
     (Method::GET, "/api/calls/{ref_id}/console", READ),
     (Method::GET, "/api/blobs", READ),
+    (Method::PUT, "/api/blobs", CALL),
     (Method::GET, "/api/blobs/{sha256}", READ),
     (Method::GET, "/api/sessions", READ),
     (Method::POST, "/api/sessions", CALL),

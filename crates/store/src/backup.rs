@@ -111,7 +111,9 @@ pub fn backup(folder: &Path, files: &[PathBuf], target: &Path) -> Result<BackupS
         return Err(BackupError::TargetExists(target.to_owned()));
     }
     let unfinished = unfinished_name(target);
-    make_private_folder(&unfinished)?;
+    make_private_folder(parent(&unfinished))?;
+    // A folder that another user has made under this name is refused: that user could read the records.
+    DirBuilder::new().mode(0o700).create(&unfinished).map_err(|source| file_failed(&unfinished, source))?;
     let written = fill(folder, files, &unfinished).and_then(|summary| {
         sync_folder(&unfinished)?;
         // A folder that another program makes meanwhile must not be replaced, empty or not.
@@ -196,6 +198,9 @@ pub fn restore(from: &Path, folder: &Path, files: &[PathBuf]) -> Result<BackupSu
         path: folder.join(open::FILE),
         source: Box::new(source),
     })?;
+    if open::exists(folder) {
+        return Err(BackupError::TargetExists(folder.join(open::FILE)));
+    }
     let (blobs_from, blobs_to) = (BlobFiles::new(from, "restore"), BlobFiles::new(folder, "restore"));
     for blob in &blobs {
         let data = read_blob(&blobs_from, from, blob)?;

@@ -7,9 +7,9 @@
 
 use std::{
     collections::HashSet,
-    fs, io,
-    io::Write,
-    os::unix::fs::MetadataExt,
+    fs::{self, DirBuilder},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -87,7 +87,7 @@ impl KeyFile {
     ) -> Result<T, E> {
         let write = |source| KeyFileError::Write { path: self.path.clone(), source };
         if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder).map_err(write)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(write)?;
         }
         let lock = greenroom_files::private().create(true).truncate(false).write(true).open(&self.lock);
         let lock = lock.map_err(write)?;
@@ -108,7 +108,9 @@ impl KeyFile {
             file.write_all(text.as_bytes())?;
             // A revocation must survive a power cut.
             file.sync_all()?;
-            fs::rename(&part, &self.path)
+            fs::rename(&part, &self.path)?;
+            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
         })();
         written.inspect_err(|_| {
             let _ = fs::remove_file(&part);

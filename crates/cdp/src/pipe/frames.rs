@@ -47,13 +47,16 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     fn take_message(&mut self) -> Option<Vec<u8>> {
         let Some(found) = memchr(0, self.buffer.get(self.searched..).unwrap_or_default()) else {
             self.buffer.drain(..self.start);
+            // A long message may have made the buffer large.
+            self.buffer.shrink_to(2 * READ_BYTES);
             self.start = 0;
             self.searched = self.buffer.len();
             return None;
         };
         let end = self.searched + found;
-        let message = if self.start == 0 && end + 1 == self.buffer.len() {
-            // A long message usually has the buffer to itself. Then the buffer becomes the message, and nothing is copied.
+        let message = if self.start == 0 && end + 1 == self.buffer.len() && end >= READ_BYTES {
+            // A long message usually has the buffer to itself. Then the buffer becomes the message, and nothing is copied. A
+            // short one would keep a buffer that is much larger than the message.
             let mut message = std::mem::take(&mut self.buffer);
             message.truncate(end);
             self.searched = 0;

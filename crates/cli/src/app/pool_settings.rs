@@ -135,8 +135,8 @@ fn network(all: &Settings, pool: &Pool, instances: &[DeclaredInstance]) -> Optio
     pools.all(Pool::has_chromium).then(|| Arc::new(all.network_policy(pool)))
 }
 
-/// Whether owners share the instances of this pool. Without API keys every call is of the owner `local`, and there is
-/// nobody to keep apart. So the default is the same with and without keys, which may come while the server runs.
+/// Whether owners share the instances of this pool. Without API keys every call is of the owner `local`, and there are
+/// no two owners to keep apart. So the default is the same with and without keys, which may come while the server runs.
 pub(super) fn sharing(pool: &Pool) -> Sharing {
     pool.share.unwrap_or(Sharing::OneOwner)
 }

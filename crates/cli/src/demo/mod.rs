@@ -27,13 +27,13 @@ use greenroom_engine::{browser, install};
 use greenroom_gateway::{
     ClientLocation,
     control::ProcessKind,
-    front::http::{self, ConnectionLimits, HostRules, HttpClients, HttpState, Probes},
+    front::http::{self, ConnectionLimits, HostRules, HttpClients, HttpState, KeyRing, Probes},
 };
 use greenroom_mcp::link::http::HttpEndpoint;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{app::App, config::ProcessEnv, report::CliError, view::terminal::Terminal};
+use crate::{app::App, config::ProcessEnv, report::CliError, tcp::OwnUserListener, view::terminal::Terminal};
 use agent::DemoAgent;
 use catalog::{Role, roles};
 use script::{DemoStep, STEPS, run_step};
@@ -135,10 +135,12 @@ pub async fn run(
     outcome
 }
 
-/// A listener on a free port of loopback, and its URL.
+/// A listener on a free port of loopback for programs of this user, and its URL.
 async fn listen() -> anyhow::Result<(impl Listener<Addr = std::net::SocketAddr>, String)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot listen on 127.0.0.1")?;
     let url = format!("http://{}", listener.local_addr().context("cannot tell where the demo listens")?);
+    let no_keys = Arc::new(KeyRing::new(CancellationToken::new()));
+    let listener = OwnUserListener::new(listener, false, no_keys);
     Ok((crate::tcp::with_options(listener), url))
 }
 

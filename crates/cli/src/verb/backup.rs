@@ -19,8 +19,8 @@ use crate::{
     view::{self, text::escape},
 };
 
-/// The files in the data folder that a backup has beside records and blobs. What is not here can be made again (installed
-/// engines, caches) or belongs to a browser that may be writing it (profiles).
+/// The files in the data folder that a backup has in addition to records and blobs. Other files can be made again (installed
+/// engines, caches), belong to a browser that may be writing them (profiles), or are the operator's (the audit log).
 const FILES: [&str; 1] = ["keys.json"];
 
 #[derive(Debug, clap::Args)]

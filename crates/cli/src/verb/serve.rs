@@ -77,6 +77,12 @@ pub async fn run(
     let keys = Arc::new(KeyRing::new(closing.clone()));
     let mut key_sources = KeySources::new(settings, app.quotas.clone());
     key_sources.load(&keys)?;
+    // The keys of the data folder may have gone since the port was bound.
+    if !address.ip().is_loopback() && !keys.is_required() {
+        return Err(
+            CliError::failure("there is no API key: greenroom does not listen beyond this machine").into()
+        );
+    }
     let socket = HttpState {
         gateway: app.gateway.clone(),
         clients: Arc::new(HttpClients::default()),

@@ -69,7 +69,7 @@ fn browsers(status: &ProcessStatus, terminal: Terminal) -> String {
     if rows.is_empty() { String::new() } else { browser_table(&rows, INDENT, terminal) }
 }
 
-/// Where no network policy holds, if there is such a place.
+/// The pools and browsers in which no network policy holds, if there are any.
 fn unproxied(status: &ProcessStatus) -> String {
     let pools = status.pools.iter().filter(|pool| pool.unproxied);
     let mut places: Vec<_> = pools.map(|pool| format!("pool {}", escape(&pool.name))).collect();

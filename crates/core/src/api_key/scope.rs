@@ -9,7 +9,7 @@ pub enum ApiScope {
     Browse,
     /// Look at the owner's sessions, records and pictures.
     Watch,
-    /// Take the owner's sessions over from their agents, and close them.
+    /// Close the owner's sessions.
     Control,
     /// Change pools and attached browsers, and read the server's figures.
     Admin,

@@ -35,6 +35,7 @@ fn values(setting: &Setting) -> (&'static str, &'static str) {
         "server.api_keys" => ("[\"a:0123456789abcdef\"]", "[\"b:fedcba9876543210\"]"),
         "sessions.scope" => ("'explicit'", "'call'"),
         "records.bytes_max" | "blobs.bytes_max" => ("'1GiB'", "'2GiB'"),
+        "blobs.upload_bytes_max" => ("'1MiB'", "'2MiB'"),
         "sessions.disk_bytes_max" | "pool.memory_bytes_max" => ("'1GiB'", "'2GiB'"),
         "pool.profile_bytes_max" => ("'1GiB'", "'2GiB'"),
         "pool.cpu_cores_max" => ("'1'", "'2'"),

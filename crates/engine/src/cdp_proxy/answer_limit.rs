@@ -112,13 +112,13 @@ fn has_too_many_values(answer: &str) -> bool {
 
 /// Whether the browser's answer carries a value of the page, and not a picture or a file.
 pub(super) fn is_value(answer: &str) -> bool {
-    let head = answer.get(..64).unwrap_or(answer);
+    let head = &answer[..answer.floor_char_boundary(64)];
     head.contains(r#""result":{"result":{"#)
 }
 
 /// Whether the browser's answer carries a picture or a file.
 fn is_picture(answer: &str) -> bool {
-    let head = answer.get(..64).unwrap_or(answer);
+    let head = &answer[..answer.floor_char_boundary(64)];
     head.contains(r#""result":{"data":""#)
 }
 

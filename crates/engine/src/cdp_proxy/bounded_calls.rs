@@ -32,7 +32,7 @@ static BOUNDED_CALL: LazyLock<String> = LazyLock::new(|| {
 
 /// Playwright's call of a function, with a limit of its result. `None` for any other call.
 pub(super) fn bounded(call: &str) -> Option<Text> {
-    let head = call.get(..call.len().min(HEAD_BYTES_MAX))?;
+    let head = &call[..call.floor_char_boundary(HEAD_BYTES_MAX)];
     let start = head.find(ENGINE_CALL)?;
     let (before, after) = (&call[..start], &call[start + ENGINE_CALL.len()..]);
     Some(format!("{before}{}{after}", *BOUNDED_CALL).into())

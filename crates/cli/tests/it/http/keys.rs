@@ -126,6 +126,7 @@ async fn missing_scopes_are_named() {
         ("POST", "/api/browsers", ANN, "admin"),
         ("GET", "/api/sessions", OPS, "browse watch"),
         ("POST", "/api/calls", EYE, "browse"),
+        ("PUT", "/api/blobs", EYE, "browse"),
         ("POST", "/mcp", EYE, "browse"),
         ("GET", "/front", EYE, "browse"),
         ("DELETE", "/api/sessions/a", EYE, "browse control"),
