@@ -1,6 +1,6 @@
 //! API keys: who may use a server over the network, and for what.
 //!
-//! A key's name is the [`Owner`] of everything that its holder makes. greenroom knows a key by the SHA-256 of its secret
+//! A key's name is the [`Owner`](crate::Owner) of everything that its holder makes. greenroom knows a key by the SHA-256 of its secret
 //! ([`ApiKeyHash`]); it shows the secret once, when the key is made. The store keeps the entries, the gateway checks
 //! requests against them, and `greenroom keys` changes them.
 

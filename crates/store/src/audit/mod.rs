@@ -5,7 +5,7 @@
 //!   refused requests a second costs a line a minute.
 //! - The thread writes the first of equal events at once, and the number of the others when the window ends.
 //! - Events without a line are counted. The log gets a line with their number as soon as it can be written again.
-//! - Several processes share the file: [`file`] appends each line with one write, and rotates under a lock.
+//! - Several processes share the file: [`mod@file`] appends each line with one write, and rotates under a lock.
 //!
 //! [`read`] reads the log, without a running greenroom.
 
