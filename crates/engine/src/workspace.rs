@@ -6,90 +6,26 @@
 //! instead of files, and gets named results as blobs. greenroom's own data folder is never part of a workspace, even if it lies within one: it contains
 //! the private folders of all sessions. Each engine's adapter knows which arguments of which tools are files.
 
+mod output_target;
+mod protected;
+mod refusal;
+
 use std::{
     ffi::OsStr,
     path::{Component, Path, PathBuf},
 };
 
-use greenroom_core::{Agent, BlobId, UnreadableArgument};
+use greenroom_core::{Agent, BlobId};
 
-use crate::{
-    file_copies::{CALL_BYTES_MAX, CopyBudget, CopyError, OpenFolder, open_to_read},
-    output_files::FILE_BYTES_MAX,
-    page_url::RefusedScheme,
+pub(crate) use self::{output_target::OutputTarget, refusal::WorkspaceRefusal};
+use self::{
+    protected::is_protected,
+    refusal::{FileNameError, shortened},
 };
+use crate::file_copies::{CopyBudget, open_to_read};
 
 /// How many files one call may upload: more than any form takes in one step.
 const FILES_MAX: usize = 100;
-
-/// How many characters of a path errors repeat. No real file has a longer path.
-const PATH_CHARS_MAX: usize = 500;
-
-/// Folders of a workspace whose files other programs run or obey: hooks, tasks, instructions and settings. A page could make
-/// an agent write them. Compared without case, since some file systems do.
-const PROTECTED_FOLDERS: [&str; 24] = [
-    ".git",
-    ".github",
-    ".gitlab",
-    ".husky",
-    ".vscode",
-    ".idea",
-    ".zed",
-    ".fleet",
-    ".devcontainer",
-    ".claude",
-    ".cursor",
-    ".codex",
-    ".gemini",
-    ".windsurf",
-    ".continue",
-    ".devin",
-    ".kiro",
-    ".roo",
-    ".cargo",
-    ".circleci",
-    ".yarn",
-    ".ssh",
-    ".config",
-    ".direnv",
-];
-
-/// Files of the same kind, in any folder of a workspace; `.env.` and what follows it, too.
-const PROTECTED_FILES: [&str; 27] = [
-    "greenroom.toml",
-    ".env",
-    ".envrc",
-    ".mcp.json",
-    "agents.md",
-    "claude.md",
-    "claude.local.md",
-    "gemini.md",
-    ".cursorrules",
-    ".windsurfrules",
-    ".clinerules",
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".gitconfig",
-    ".gitmodules",
-    ".gitattributes",
-    ".pre-commit-config.yaml",
-    ".netrc",
-    ".profile",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-];
-
-/// How long the name of a file or folder may be, in bytes: Linux and macOS allow no more (`NAME_MAX`).
-const NAME_BYTES_MAX: usize = 255;
-
-/// How long a path may be, in bytes: `PATH_MAX` of Linux, without the NUL at its end.
-const PATH_BYTES_MAX: usize = 4095;
 
 /// The folders by which a session's files are judged.
 pub(crate) struct SessionFolders<'a> {
@@ -97,111 +33,6 @@ pub(crate) struct SessionFolders<'a> {
     pub(crate) folder: &'a Path,
     /// greenroom's folder, which contains those of all sessions.
     pub(crate) data: &'a Path,
-}
-
-/// Why a call cannot pass: its arguments, its address or one of its files. The agent gets a failed tool result.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum WorkspaceRefusal {
-    #[error("file is outside your workspace: `{path}`\n\nhint: {hint}")]
-    OutsideRoots { path: String, hint: String },
-    #[error("file belongs to greenroom: `{path}`")]
-    GreenroomFile { path: String },
-    #[error(
-        "no result is written to `{name}`, since other programs run or obey what is there: `{path}`\n\nhint: give another name"
-    )]
-    ProtectedFile { path: String, name: String },
-    #[error(
-        "browsers do not open `{scheme}` addresses here, only pages of the web\n\nhint: give an address with http:// or https://; about:blank, data: and blob: are open too"
-    )]
-    Scheme { scheme: String },
-    #[error("arguments refused: {0}")]
-    Arguments(String),
-    #[error("no file can have this name: {why}: `{path}`\n\nhint: give another name")]
-    Name { path: String, why: FileNameError },
-    #[error("cannot read the file: {error}: `{path}`")]
-    Unreadable { path: String, error: std::io::Error },
-    #[error(
-        "no such blob: `{uri}`\n\nhint: give the `uri` of a file that was uploaded to /api/blobs, or of a result; greenroom removes \
-         blobs that are not used"
-    )]
-    NoBlob { uri: String },
-    #[error("cannot read the blob `{uri}`: {error}")]
-    UnreadableBlob { uri: String, error: String },
-    #[error("not a regular file: `{path}`")]
-    NotAFile { path: String },
-    #[error("file is too big: `{path}`: the files of one call may have {CALL_BYTES_MAX} bytes together")]
-    TooBig { path: String },
-    #[error("file is too big to be kept: `{path}`: a result may have {FILE_BYTES_MAX} bytes")]
-    NotKept { path: String },
-    #[error("too many files: at most {FILES_MAX} in one call")]
-    TooMany,
-    #[error("cannot copy the file: {error}: `{path}`")]
-    Copy { path: String, error: std::io::Error },
-}
-
-/// Why no file can have a name. The kernel would say so only after the engine has made the result.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum FileNameError {
-    #[error("it contains a NUL character")]
-    Nul,
-    #[error("a part of it has {0} bytes, at most {NAME_BYTES_MAX} are possible")]
-    LongPart(usize),
-    #[error("the whole path has {0} bytes, at most {PATH_BYTES_MAX} are possible")]
-    LongPath(usize),
-}
-
-impl FileNameError {
-    fn find(path: &Path) -> Option<Self> {
-        let bytes = path.as_os_str().as_encoded_bytes();
-        if bytes.contains(&0) {
-            return Some(Self::Nul);
-        }
-        if bytes.len() > PATH_BYTES_MAX {
-            return Some(Self::LongPath(bytes.len()));
-        }
-        let longest = path.iter().map(OsStr::len).max().unwrap_or_default();
-        (longest > NAME_BYTES_MAX).then_some(Self::LongPart(longest))
-    }
-}
-
-impl WorkspaceRefusal {
-    /// A stable code for programs.
-    pub(crate) fn code(&self) -> &'static str {
-        match self {
-            Self::Scheme { .. } => "url_refused",
-            Self::Arguments(_) => "invalid_arguments",
-            _ => "file_refused",
-        }
-    }
-
-    fn from_copy_error(copy_error: CopyError, path: &str) -> Self {
-        let path = shortened(path);
-        match copy_error {
-            CopyError::NotRegular => Self::NotAFile { path },
-            CopyError::TooBig => Self::TooBig { path },
-            CopyError::Io(error) => Self::Copy { path, error },
-        }
-    }
-}
-
-impl From<UnreadableArgument> for WorkspaceRefusal {
-    fn from(unreadable: UnreadableArgument) -> Self {
-        Self::Arguments(unreadable.to_string())
-    }
-}
-
-impl From<RefusedScheme> for WorkspaceRefusal {
-    fn from(RefusedScheme(scheme): RefusedScheme) -> Self {
-        Self::Scheme { scheme }
-    }
-}
-
-/// A path as errors show it.
-fn shortened(path: &str) -> String {
-    match path.char_indices().nth(PATH_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", path.get(..end).unwrap_or_default()),
-        None => path.to_owned(),
-    }
 }
 
 /// The agent's folders, links resolved.
@@ -266,15 +97,10 @@ impl WorkspaceRoots {
 
     /// Judges where a result, given as `path`, would be written. Only names below a root count: a root may lie anywhere.
     fn check_unprotected(&self, path: &str, target: &Path) -> Result<(), WorkspaceRefusal> {
-        let is_one_of = |name: &str, names: &[&str]| names.iter().any(|one| one.eq_ignore_ascii_case(name));
-        let is_protected = |name: &&str| {
-            let is_env = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(".env."));
-            is_one_of(name, &PROTECTED_FOLDERS) || is_one_of(name, &PROTECTED_FILES) || is_env
-        };
         let below = self.folders.iter().filter_map(|root| target.strip_prefix(root).ok());
         // Roots may contain each other.
         let shortest = below.min_by_key(|below| below.components().count()).unwrap_or(target);
-        let name = shortest.iter().filter_map(OsStr::to_str).find(is_protected);
+        let name = shortest.iter().filter_map(OsStr::to_str).find(|name| is_protected(name));
         match name {
             Some(name) => {
                 Err(WorkspaceRefusal::ProtectedFile { path: shortened(path), name: name.to_owned() })
@@ -424,92 +250,6 @@ async fn copy_blob_in(
     .await
 }
 
-/// Where a result may be written: a file, or a folder for several.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OutputTarget {
-    path: PathBuf,
-    roots: WorkspaceRoots,
-}
-
-impl OutputTarget {
-    /// A file of this name in a workspace.
-    #[cfg(test)]
-    pub(crate) fn in_root(root: &Path, name: &str) -> Self {
-        let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
-        Self {
-            path: root.join(name),
-            roots: WorkspaceRoots { folders: vec![root], data: "/nowhere".into(), keeps_blobs: false },
-        }
-    }
-
-    pub(crate) fn file_name(&self) -> Option<&OsStr> {
-        self.path.file_name()
-    }
-
-    /// The same target with another file name.
-    pub(crate) fn with_file_name(&self, name: &OsStr) -> Self {
-        Self { path: self.path.with_file_name(name), roots: self.roots.clone() }
-    }
-
-    /// A file in this folder.
-    pub(crate) fn join(&self, name: &OsStr) -> Self {
-        Self { path: self.path.join(name), roots: self.roots.clone() }
-    }
-
-    /// Copies a session's file to this target, unless the agent gets it as a blob. The file must lie in `folder`, the real
-    /// path of one of the session's folders: an engine's file may be a link to anywhere.
-    pub(crate) async fn write(
-        &self,
-        from: &Path,
-        folder: &Path,
-        budget: &mut CopyBudget,
-    ) -> Result<(), WorkspaceRefusal> {
-        if self.roots.folders.is_empty() {
-            return self.check_kept(from).await;
-        }
-        let target = self.clone();
-        let from = from.to_owned();
-        let folder = folder.to_owned();
-        let mut left = *budget;
-        *budget =
-            run_blocking(move || target.write_blocking(&from, &folder, &mut left).map(|()| left)).await?;
-        Ok(())
-    }
-
-    /// Refuses a file that is too large to be kept as a blob: the agent would never see it.
-    async fn check_kept(&self, from: &Path) -> Result<(), WorkspaceRefusal> {
-        let path = shortened(&self.path.to_string_lossy());
-        match tokio::fs::metadata(from).await {
-            Ok(about) if about.len() <= FILE_BYTES_MAX => Ok(()),
-            Ok(_) => Err(WorkspaceRefusal::NotKept { path }),
-            Err(error) => Err(WorkspaceRefusal::Copy { path, error }),
-        }
-    }
-
-    fn write_blocking(
-        &self,
-        from: &Path,
-        session_folder: &Path,
-        budget: &mut CopyBudget,
-    ) -> Result<(), WorkspaceRefusal> {
-        let path = &*self.path.to_string_lossy();
-        let failed = |copy_error| WorkspaceRefusal::from_copy_error(copy_error, path);
-        let (Some(parent), Some(name)) = (self.path.parent(), self.path.file_name()) else {
-            return Err(WorkspaceRefusal::NotAFile { path: shortened(path) });
-        };
-        let result = open_to_read(from).map_err(failed)?;
-        if !result.real.starts_with(session_folder) {
-            return Err(WorkspaceRefusal::NotAFile { path: shortened(path) });
-        }
-        std::fs::create_dir_all(parent).map_err(|error| failed(error.into()))?;
-        let folder = OpenFolder::open(parent).map_err(failed)?;
-        // The path was checked before the engine ran, and may lead elsewhere by now.
-        self.roots.check_inside_roots(path, &folder.real)?;
-        self.roots.check_unprotected(path, &folder.real.join(name))?;
-        result.write_into(&folder, name, budget).map_err(failed)
-    }
-}
-
 /// Runs blocking disk access on another thread.
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, WorkspaceRefusal> + Send + 'static,
@@ -547,6 +287,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::output_files::FILE_BYTES_MAX;
 
     /// A copy is judged by the path of the opened file; a FIFO is refused at once, in and out.
     #[tokio::test]
