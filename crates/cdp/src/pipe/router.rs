@@ -186,7 +186,7 @@ impl Router {
                 match call {
                     Some(RootCall::Result(result)) => drop(result.send(body)),
                     Some(RootCall::Session { connection, outgoing }) => {
-                        // If nobody waits any more, dropping the connection ends its session.
+                        // If the caller has given up, dropping the connection ends its session.
                         drop(connection.send(body.and_then(|result| self.begin_session(&result, outgoing))));
                     }
                     None => {}

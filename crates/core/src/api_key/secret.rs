@@ -106,7 +106,7 @@ fn base62<const N: usize>(number: &[u8]) -> String {
 }
 
 /// The SHA-256 of a secret: what greenroom stores, and by which it looks a secret up. A lookup takes a time that depends on
-/// the hash, from which nobody can infer the secret.
+/// the hash, from which the secret cannot be computed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApiKeyHash([u8; 32]);
 

@@ -44,7 +44,7 @@ pub(super) enum SlotHolder {
 pub(super) enum Tenant {
     Nobody,
     Owner(Owner),
-    /// More than one owner. Where owners share no instance, it serves nobody until it is restarted.
+    /// More than one owner. Where owners share no instance, it serves no owner until its restart.
     Several,
 }
 

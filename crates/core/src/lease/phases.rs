@@ -155,7 +155,7 @@ impl Ledger {
         }
     }
 
-    /// Makes an instance cold if no slot of it is taken and nobody waits, not even another owner. Returns whether it did.
+    /// Makes an instance cold if no slot of it is taken and no caller waits, not even one of another owner. Returns whether it did.
     pub fn retire(&mut self, id: InstanceId) -> bool {
         let is_idle = |instance: &InstanceSlots| instance.phase == Phase::Open && instance.taken() == 0;
         let idle = self.waiters.len() == 0 && self.instance(id).is_some_and(is_idle);

@@ -132,7 +132,7 @@ impl LedgerModel {
         };
         // `None`, for an owner that never had a lease, comes first.
         let turn = |waiter: &&WaiterId| self.turns.iter().position(|owner| *owner == waiter.owner);
-        // An instance that nobody has used yet goes to an owner that has the fewest.
+        // An instance that no owner has used yet goes to an owner that has the fewest.
         let is_new = self.sharing == Sharing::OneOwner && !self.served.contains_key(&id.0);
         let held = |owner: &Owner| self.served.values().filter(|served| served.iter().eq([owner])).count();
         let order =
@@ -206,7 +206,7 @@ impl LedgerModel {
             let id = *at as u32;
             let wants =
                 |waiter: &WaiterId| waiter.key.is_none_or(|key| key.0 == id) && is_foreign(id, &waiter.owner);
-            assert!(self.waiting.iter().any(wants), "instance {id} is cleared for nobody");
+            assert!(self.waiting.iter().any(wants), "instance {id} is cleared although no owner waits");
         }
         for waiter in self.waiting.iter().filter_map(|waiter| Some((waiter.key?.0, &waiter.owner))) {
             let (id, owner) = waiter;

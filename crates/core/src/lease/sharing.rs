@@ -61,7 +61,7 @@ impl Ledger {
     }
 
     /// Whether a free slot of this instance is among those that a caller of this owner gets first: one of an instance that
-    /// has served this owner; if these have none, one of an instance that has served nobody.
+    /// has served this owner; if these have none, one of an instance that has served no owner.
     pub fn offers(&self, id: InstanceId, owner: &Owner) -> bool {
         let Some(instance) = self.instance(id) else { return false };
         match (self.sharing, &instance.tenant) {
@@ -75,7 +75,7 @@ impl Ledger {
         self.sharing == Sharing::All || instance.is_clean_for(owner)
     }
 
-    /// The free slots that those of this instance belong to. `None` if nobody may lease its slots.
+    /// The set of free slots in which this instance's slots are. `None` if no owner may lease them.
     pub(super) fn free_slots(&self, at: usize) -> Option<&FreeSlots> {
         match (self.sharing, &self.instances.get(at)?.as_ref()?.tenant) {
             (Sharing::All, _) | (_, Tenant::Nobody) => Some(&self.free.shared),
@@ -242,7 +242,7 @@ fn next_to_clear(
     let order = |at: usize, instance: &InstanceSlots| {
         let tenants = match &instance.tenant {
             Tenant::Owner(tenant) if tenant != owner => held(tenant),
-            // It serves nobody until it is restarted.
+            // It serves no owner until its restart.
             Tenant::Several => usize::MAX,
             Tenant::Owner(_) | Tenant::Nobody => return None,
         };

@@ -11,14 +11,14 @@ use super::{
     verdict::{check_name, check_target},
 };
 
-struct NoPorts;
+pub(super) struct NoPorts;
 impl OwnPorts for NoPorts {
     fn contains(&self, _: u16) -> bool {
         false
     }
 }
 
-struct NoAddresses;
+pub(super) struct NoAddresses;
 impl OwnAddresses for NoAddresses {
     fn contains(&self, _: IpAddr) -> Option<bool> {
         Some(false)

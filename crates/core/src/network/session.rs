@@ -117,29 +117,16 @@ fn parse(rules: &[String]) -> Result<Vec<NetworkRule>, SessionNetworkError> {
 
 #[cfg(test)]
 mod tests {
-    use std::{net::IpAddr, sync::Arc};
+    use std::sync::Arc;
 
     use proptest::prelude::*;
 
     use super::*;
     use crate::network::{
-        DialTarget, OwnAddresses, OwnPorts, PolicyLayers,
+        DialTarget, PolicyLayers,
+        corpus_tests::{NoAddresses, NoPorts},
         verdict::{check_name, check_target},
     };
-
-    struct NoPorts;
-    impl OwnPorts for NoPorts {
-        fn contains(&self, _: u16) -> bool {
-            false
-        }
-    }
-
-    struct NoAddresses;
-    impl OwnAddresses for NoAddresses {
-        fn contains(&self, _: IpAddr) -> Option<bool> {
-            Some(false)
-        }
-    }
 
     fn policy(preset: NetworkPreset, allow: &[&str], deny: &[&str]) -> NetworkPolicy {
         let rules = |rules: &[&str]| rules.iter().map(|rule| rule.parse().unwrap()).collect();
