@@ -115,6 +115,14 @@ async fn a_backup_is_one_moment_of_a_store_that_writes() {
         let to = restored.clone();
         tokio::task::spawn_blocking(move || restore(&target, &to, &[])).await.unwrap().unwrap();
         records.push(summary.records);
+        // The newest records are where an unfinished write would show. `contents` reads the bytes of each blob.
+        let copy = open(&restored);
+        let (names, blobs) = contents(&copy).await;
+        let expected = usize::try_from(summary.records.min(100)).unwrap();
+        // The last record may have begun without having ended: then it names no blob yet.
+        assert_eq!(names.len(), expected);
+        assert!((expected - 1..=expected).contains(&blobs.len()), "{} of {expected}", blobs.len());
+        soon(copy.close()).await;
     }
     end.send(()).unwrap();
     let written = soon(writer).await.unwrap();
