@@ -204,6 +204,7 @@ pub fn restore(from: &Path, folder: &Path, files: &[PathBuf]) -> Result<BackupSu
     let (blobs_from, blobs_to) = (BlobFiles::new(from, "restore"), BlobFiles::new(folder, "restore"));
     for blob in &blobs {
         let data = read_blob(&blobs_from, from, blob)?;
+        let data = data.ok_or_else(|| damaged(&blob_path(from, blob), MISSING))?;
         blobs_to.write(&blob.pool, &blob.id, &data).map_err(|source| file_failed(folder, source))?;
     }
     for (entry, path) in targets {
@@ -278,10 +279,8 @@ impl Manifest {
         let files = BlobFiles::new(from, "restore");
         let mut blobs = Vec::new();
         for blob in copied.blobs {
-            match read_blob(&files, from, &blob) {
-                Ok(_) => blobs.push(blob),
-                Err(BackupError::Damaged { why, .. }) if why == MISSING => {}
-                Err(error) => return Err(error),
+            if read_blob(&files, from, &blob)?.is_some() {
+                blobs.push(blob);
             }
         }
         if blobs.len() as u64 != self.blobs {
@@ -306,16 +305,20 @@ impl Manifest {
 
 const MISSING: &str = "is missing";
 
-/// Reads a blob of a backup, and compares its bytes with its name.
-fn read_blob(files: &BlobFiles, from: &Path, blob: &CopiedBlob) -> Result<Vec<u8>, BackupError> {
-    let CopiedBlob { id, pool, .. } = blob;
-    let path = || from.join("blobs").join(pool).join(id.as_str());
-    match files.read(pool, id) {
-        Ok(Some(data)) if blob_files::name(&data).as_ref() == Some(id) => Ok(data),
-        Ok(Some(_)) => Err(damaged(&path(), "has other bytes than its name says")),
-        Ok(None) => Err(damaged(&path(), MISSING)),
-        Err(source) => Err(file_failed(&path(), source)),
+/// Reads a blob of a backup, and compares its bytes with its name. `None` if the backup does not have it.
+fn read_blob(files: &BlobFiles, from: &Path, blob: &CopiedBlob) -> Result<Option<Vec<u8>>, BackupError> {
+    match files.read(&blob.pool, &blob.id) {
+        Ok(Some(data)) if blob_files::name(&data).as_ref() != Some(&blob.id) => {
+            Err(damaged(&blob_path(from, blob), "has other bytes than its name says"))
+        }
+        Ok(data) => Ok(data),
+        Err(source) => Err(file_failed(&blob_path(from, blob), source)),
     }
+}
+
+/// A blob as errors name it.
+fn blob_path(from: &Path, blob: &CopiedBlob) -> PathBuf {
+    from.join("blobs").join(&blob.pool).join(blob.id.as_str())
 }
 
 /// Reads one of the operator's files of a backup, and compares it with the list.
